@@ -1,0 +1,87 @@
+"""The contract of inversion attacks: an author writes ``run``, the base class checks what goes in and out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from glasshouse import checks
+from glasshouse.errors import AttackError, CapabilityError
+from glasshouse.functional.gradients import parameter_names
+from glasshouse.models.batchnorm import batchnorm_mode
+from glasshouse.registry import Registry, all_settings
+from glasshouse.types import Capability, Observation, Progress, Reconstruction, no_progress
+
+#: What becomes of the labels: taken as given or read off the gradient, always read, or optimised along.
+LabelUse = Literal["given or recovered", "recovered", "optimised"]
+
+
+class InversionAttack(ABC):
+    """Finds images that explain what the attacker observed.
+
+    ``version`` counts changes of the algorithm that change its results; studies recompute when it moves.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    adversary: ClassVar[str] = "honest-but-curious server"
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.GRADIENT})
+    label_use: ClassVar[LabelUse] = "given or recovered"
+    version: ClassVar[int] = 1
+
+    @final
+    def __call__(
+        self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress = no_progress
+    ) -> Reconstruction:
+        """Check what is needed, run the attack, check what came out."""
+        self.refuse(model, seen)
+        with batchnorm_mode(model, seen.batchnorm):
+            result = self.run(model, seen, rng=rng, progress=progress)
+        checks.reconstruction(self.name, result.images, seen.image, seen.batch_size)
+        return result
+
+    def refuse(self, model: nn.Module, seen: Observation) -> None:
+        """Raise before any work where this attack cannot work; subclasses add their own reasons."""
+        missing = self.needs - seen.offers
+        if missing:
+            raise CapabilityError(
+                f"Attack '{self.name}' needs {', '.join(sorted(missing))}, which this attacker does not have: "
+                f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. Choose another attack."
+            )
+
+    @abstractmethod
+    def run(
+        self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress
+    ) -> Reconstruction:
+        """Return ``seen.batch_size`` images in [0, 1]; the model is in the victim's batch-norm mode."""
+
+
+attacks: Registry[InversionAttack] = Registry("attack", "glasshouse.attacks")
+
+
+def with_steps(attack: InversionAttack, steps: int | None) -> InversionAttack:
+    """The same attack with another number of steps, where it counts steps."""
+    settings = all_settings(attack)
+    if steps is None or "steps" not in settings:
+        return attack
+    return type(attack)(**{**settings, "steps": steps})
+
+
+def target_gradients(model: nn.Module, seen: Observation) -> list[Tensor]:
+    """The first shared gradient in the order of the model's parameters."""
+    shared = seen.rounds[0].tensors
+    return [shared[name] for name in parameter_names(model)]
+
+
+def best(attack: str, tries: Iterable[Reconstruction]) -> Reconstruction:
+    """The try with the lowest objective of the attacker's own; tries that diverged do not count."""
+    finite = [one for one in tries if bool(one.images.isfinite().all()) and one.objective < float("inf")]
+    if not finite:
+        raise AttackError(
+            f"Attack '{attack}' diverged in every restart: try more restarts, another seed or other settings."
+        )
+    return min(finite, key=lambda one: one.objective)

@@ -1,0 +1,106 @@
+"""DLG: match the gradient itself by L-BFGS over image and label together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from glasshouse import checks
+from glasshouse.attacks.base import InversionAttack, LabelUse, attacks, best, target_gradients
+from glasshouse.errors import ModelError
+from glasshouse.functional.gradients import parameter_gradients, squared_distance
+from glasshouse.registry import setting
+from glasshouse.types import Observation, Progress, Reconstruction
+
+INNER_STEPS = 20  # what torch's L-BFGS, and so the published code, takes per outer step
+NOT_SMOOTH = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.MaxPool2d)
+
+
+@attacks.register("dlg")
+@dataclass(frozen=True, kw_only=True)
+class DLG(InversionAttack):
+    """L-BFGS on the squared gradient distance; soft label logits are optimised along with the image."""
+
+    paper: ClassVar[str] = "Zhu et al. 2019, Deep Leakage from Gradients"
+    label_use: ClassVar[LabelUse] = "optimised"
+
+    steps: int = setting(300, "outer L-BFGS steps per restart, 20 inner steps each")
+    lr: float = setting(1.0, "L-BFGS step size")
+    restarts: int = setting(4, "independent starts at most; the one with the lowest final objective is kept")
+    stop_below: float = setting(1e-6, "a start has converged when its objective falls below this")
+
+    def __post_init__(self) -> None:
+        checks.at_least("steps", self.steps, 1)
+        checks.at_least("lr", self.lr, 1e-9)
+        checks.at_least("restarts", self.restarts, 1)
+        checks.at_least("stop_below", self.stop_below, 0)
+
+    def refuse(self, model: nn.Module, seen: Observation) -> None:
+        """Refuse networks whose second derivative vanishes almost everywhere."""
+        super().refuse(model, seen)
+        rough = sorted({type(module).__name__ for module in model.modules() if isinstance(module, NOT_SMOOTH)})
+        if rough:
+            raise ModelError(
+                f"Attack '{self.name}' needs a smooth network, but this one has {', '.join(rough)}: "
+                "use invgrad, or a model with smooth activations such as lenet."
+            )
+
+    def run(
+        self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress
+    ) -> Reconstruction:
+        """Restart until one start converges; keep the one the attacker likes best."""
+        tries: list[Reconstruction] = []
+        for number in range(self.restarts):
+            start = torch.randn((seen.batch_size, *seen.image.shape), generator=rng)
+            logits = torch.randn((seen.batch_size, seen.image.classes), generator=rng)
+            labels = self.fixed_labels(model, seen, rng=rng)
+            tries.append(
+                self._descend(
+                    model,
+                    target_gradients(model, seen),
+                    start,
+                    logits if labels is None else labels,
+                    lambda share, number=number: progress((number + share) / self.restarts),  # type: ignore[misc]
+                )
+            )
+            if tries[-1].objective < self.stop_below:
+                break
+        progress(1.0)
+        return best(self.name, tries)
+
+    def fixed_labels(self, model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor | None:
+        """Labels that need no optimising; DLG has none."""
+        return None
+
+    def _descend(
+        self, model: nn.Module, target: list[Tensor], start: Tensor, labels: Tensor, progress: Progress
+    ) -> Reconstruction:
+        soft = labels.is_floating_point()
+        dummy = start.clone().requires_grad_()
+        unknowns = [dummy, labels.clone().requires_grad_()] if soft else [dummy]
+        optimizer = torch.optim.LBFGS(unknowns, lr=self.lr, max_iter=INNER_STEPS)
+        targets = unknowns[-1] if soft else labels
+
+        def objective() -> Tensor:
+            optimizer.zero_grad()
+            probabilities = targets.softmax(1) if soft else targets
+            distance = squared_distance(
+                parameter_gradients(model, dummy, probabilities, create_graph=True), target
+            )
+            for unknown, pull in zip(unknowns, torch.autograd.grad(distance, unknowns), strict=True):
+                unknown.grad = pull
+            return distance.detach()
+
+        value = float("inf")
+        for step in range(self.steps):
+            value = float(optimizer.step(lambda: float(objective())))
+            if not value < float("inf"):
+                break  # diverged: NaN or infinity never comes back
+            progress((step + 1) / self.steps)
+            if value < self.stop_below:
+                break
+        final = targets.argmax(1) if soft else labels
+        return Reconstruction(dummy.detach().clamp(0, 1), value, final)

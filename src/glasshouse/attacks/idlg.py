@@ -1,0 +1,27 @@
+"""iDLG: read the label off the gradient first, then match it as DLG does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from glasshouse.attacks.base import LabelUse, attacks
+from glasshouse.attacks.dlg import DLG
+from glasshouse.attacks.labels import recovered_labels
+from glasshouse.types import Observation
+
+
+@attacks.register("idlg")
+@dataclass(frozen=True, kw_only=True)
+class IDLG(DLG):
+    """DLG with the label recovered exactly from the last layer's gradient (one image)."""
+
+    paper: ClassVar[str] = "Zhao et al. 2020, iDLG: Improved Deep Leakage from Gradients"
+    label_use: ClassVar[LabelUse] = "recovered"
+
+    def fixed_labels(self, model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor | None:
+        """The labels read off the last layer's gradient."""
+        return recovered_labels(model, seen, rng=rng)

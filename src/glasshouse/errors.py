@@ -1,0 +1,56 @@
+"""The error tree: every error a user can cause derives from GlasshouseError.
+
+The text of an error says the value received, what was expected and what to do. The command line turns
+these errors, and no others, into one line and exit code 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GlasshouseError(Exception):
+    """Root of everything Glasshouse raises on purpose."""
+
+
+class SettingError(GlasshouseError, ValueError):
+    """A setting, option or SPEC that cannot be used as given."""
+
+
+class UnknownNameError(SettingError):
+    """A name that no registry knows."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = get_close_matches(name, names, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        super().__init__(f"Unknown {kind} '{name}'.{hint} Known: {', '.join(names) or 'none'}.")
+
+
+class DataError(GlasshouseError, ValueError):
+    """Images, labels or a data set that cannot be used as given."""
+
+
+class ModelError(GlasshouseError, ValueError):
+    """A model that cannot be audited as given."""
+
+
+class WeightsError(GlasshouseError):
+    """A weights file that is missing, damaged, hostile or does not fit."""
+
+
+class CapabilityError(GlasshouseError):
+    """An attack needs something the attacker does not have here."""
+
+
+class AttackError(GlasshouseError):
+    """An attack that ran but produced nothing usable."""
+
+
+class NotDefinedError(GlasshouseError):
+    """A metric has no value for these images; the text is the reason that the table prints."""
+
+
+class StudyError(GlasshouseError):
+    """A study directory that cannot be read, written or continued."""

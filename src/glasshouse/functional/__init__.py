@@ -1,0 +1,1 @@
+"""Pure tensor arithmetic: no files, no randomness, no state."""

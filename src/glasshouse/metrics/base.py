@@ -1,0 +1,59 @@
+"""The contract of metrics."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, final
+
+import torch
+from torch import Tensor
+
+from glasshouse import checks
+from glasshouse.registry import Registry
+from glasshouse.types import ImageSpec
+
+Leaks = Literal["high", "low"]
+
+
+class AnyMetric(ABC):
+    """What metrics of single images and of sets have in common."""
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    label: ClassVar[str]
+    leaks_when: ClassVar[Leaks]
+    version: ClassVar[int] = 1
+
+    def why_not(self, image: ImageSpec, images: int) -> str | None:
+        """The reason this metric is not defined for so many images of such a shape, if there is one."""
+        return None
+
+
+class Metric(AnyMetric):
+    """A value for each pair of truth and guess; ``leaks_when`` says whether high or low values leak more."""
+
+    @final
+    def __call__(self, truth: Tensor, guess: Tensor) -> Tensor:
+        """Check both batches and return one value per pair: (N,)."""
+        checks.pairs(truth, guess)
+        with torch.no_grad():
+            return self.per_image(truth, guess)
+
+    @abstractmethod
+    def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
+        """Return (N,) values for (N, C, H, W) pairs in [0, 1]."""
+
+
+class SetMetric(AnyMetric):
+    """One value for a whole set of pairs."""
+
+    @abstractmethod
+    def update(self, truth: Tensor, guess: Tensor) -> None:
+        """Take in some more pairs."""
+
+    @abstractmethod
+    def compute(self) -> float:
+        """Return the value over all pairs taken in."""
+
+
+metrics: Registry[AnyMetric] = Registry("metric", "glasshouse.metrics")

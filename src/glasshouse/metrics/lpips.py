@@ -1,0 +1,69 @@
+"""Learned perceptual image patch similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glasshouse.metrics.base import Leaks, Metric, metrics
+from glasshouse.models import trunks
+from glasshouse.registry import setting
+from glasshouse.weights import load
+
+SHIFT = (-0.030, -0.088, -0.188)
+SCALE = (0.458, 0.448, 0.450)
+SMALLEST = 64
+CHUNK = 64
+
+TRUNKS: dict[str, Callable[[], trunks.Slices]] = {"alex": trunks.alexnet, "vgg": trunks.vgg16}
+
+
+@metrics.register("lpips")
+@dataclass(frozen=True, kw_only=True)
+class LPIPS(Metric):
+    """Weighted distance of unit-normalized features, version 0.1; 0 for identical images.
+
+    Images under 64 px are enlarged bilinearly first; grey ones are repeated over three channels.
+    """
+
+    paper: ClassVar[str] = "Zhang et al. 2018, The Unreasonable Effectiveness of Deep Features"
+    label: ClassVar[str] = "LPIPS"
+    leaks_when: ClassVar[Leaks] = "low"
+
+    net: Literal["alex", "vgg"] = setting("alex", "feature network: AlexNet or VGG16")
+
+    def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
+        """Return (N,) values."""
+        chunks = zip(truth.split(CHUNK), guess.split(CHUNK), strict=True)
+        return torch.cat([self._distances(first, second) for first, second in chunks])
+
+    def _distances(self, truth: Tensor, guess: Tensor) -> Tensor:
+        features = TRUNKS[self.net]()(_prepare(torch.cat((truth, guess))))
+        total = torch.zeros(len(truth))
+        for layer, weights in zip(features, _heads(self.net), strict=True):
+            layer = layer / (layer.square().sum(1, keepdim=True).sqrt() + 1e-10)
+            first, second = layer.chunk(2)
+            total += torch.einsum("nchw,c->n", (first - second).square(), weights) / first[0, 0].numel()
+        return total
+
+
+@lru_cache(maxsize=2)
+def _heads(net: str) -> list[Tensor]:
+    heads = load(f"lpips_{net}")
+    return [heads[f"lin{number}.model.1.weight"].flatten() for number in range(5)]
+
+
+def _prepare(images: Tensor) -> Tensor:
+    images = images.expand(-1, 3, -1, -1)
+    smallest = min(images.shape[-2:])
+    if smallest < SMALLEST:
+        size = [round(side * SMALLEST / smallest) for side in images.shape[-2:]]
+        images = F.interpolate(images, size=size, mode="bilinear", align_corners=False)
+    shift, scale = (torch.tensor(values).view(1, 3, 1, 1) for values in (SHIFT, SCALE))
+    return (images * 2 - 1 - shift) / scale

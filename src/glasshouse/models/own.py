@@ -1,0 +1,131 @@
+"""A user's own model: from FILE.py:FACTORY, with weights from safetensors or a weights-only .pt file."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from glasshouse.errors import ModelError, WeightsError
+from glasshouse.models.base import create
+from glasshouse.types import ImageSpec
+from glasshouse.weights import convert
+
+log = logging.getLogger(__name__)
+
+
+def is_own(text: str) -> bool:
+    """Whether a model is written as FILE.py:FACTORY."""
+    return ".py:" in text or text.endswith(".py")
+
+
+def build(text: str, image: ImageSpec, *, seed: int = 0) -> nn.Module:
+    """Build a model from a SPEC or FILE.py:FACTORY, freshly initialised by the seed."""
+    if not is_own(text):
+        return create(text, image, seed=seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _from_factory(text)
+
+
+def _from_factory(text: str) -> nn.Module:
+    file, _, factory = text.rpartition(":") if ".py:" in text else (text, "", "")
+    path = Path(file)
+    if not factory.isidentifier():
+        raise ModelError(f"'{text}' names no factory: write FILE.py:FACTORY, for example net.py:make_model.")
+    if not path.is_file():
+        raise ModelError(f"There is no file {path}: give the path of the file that defines {factory}.")
+    spec = importlib.util.spec_from_file_location(f"glasshouse_own_{_digest(path.resolve())}", path)
+    if spec is None or spec.loader is None:
+        raise ModelError(f"{path} cannot be imported: give a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (SyntaxError, ImportError) as error:
+        raise ModelError(f"{path} cannot be imported: {error}.") from error
+    make = getattr(module, factory, None)
+    if not callable(make):
+        raise ModelError(f"{path} defines no function '{factory}': write FILE.py:FACTORY with one that it has.")
+    model = make()
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{text} returned {type(model).__name__}: return a torch.nn.Module.")
+    return model
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(str(path).encode()).hexdigest()[:16]
+
+
+def read_weights(path: Path) -> Mapping[str, Tensor]:
+    """Read named tensors from a safetensors or weights-only .pt/.pth file."""
+    if not path.is_file():
+        raise WeightsError(f"There is no weights file {path}: check the path.")
+    if path.suffix != ".safetensors":
+        return convert.torch_state(path)
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise WeightsError(f"{path} is not a readable safetensors file ({error}): save it again.") from error
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Load weights that fit a model exactly; names may lack the wrapper's ``network.`` prefix."""
+    found = dict(read_weights(path))
+    expected = model.state_dict()
+    if not set(found) & set(expected):
+        found = {f"network.{name}": value for name, value in found.items()}
+        found |= {name: value for name, value in expected.items() if not name.startswith("network.")}
+    missing, extra = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    shapes = [name for name in expected if name in found and found[name].shape != expected[name].shape]
+    problems = [
+        f"{what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        for what, names in (("it lacks", missing), ("it has the extra", extra), ("another shape for", shapes))
+        if names
+    ]
+    if problems:
+        raise WeightsError(f"{path} does not fit the model: {'; '.join(problems)}. Give the weights of this model.")
+    if not all(bool(value.isfinite().all()) for value in found.values() if value.is_floating_point()):
+        raise WeightsError(f"{path} holds NaN or infinite values: the training that made it diverged.")
+    model.load_state_dict(found)
+
+
+def inspect(model: nn.Module, image: ImageSpec) -> nn.Module:
+    """Check that a model can be audited on such images, switch it to eval mode, and return it."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ModelError("The model has no parameters that require gradients, so it shares none: nothing to audit.")
+    wrong = {parameter.dtype for parameter in parameters} - {torch.float32, torch.float64}
+    if wrong:
+        raise ModelError(f"The model is in {', '.join(map(str, wrong))}: call model.float() before the audit.")
+    if model.training:
+        log.warning("The model was in train mode; it was switched to eval mode.")
+        model.eval()
+    images = torch.full((2, *image.shape), 0.5, dtype=parameters[0].dtype)
+    try:
+        with torch.no_grad():
+            output = model(images)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise ModelError(
+            f"The model does not take images of {image.channels}x{image.height}x{image.width} ({first}): "
+            "give images of the shape it was made for."
+        ) from error
+    if not isinstance(output, Tensor):
+        raise ModelError(f"The model returns {type(output).__name__}, not a tensor of logits: return logits only.")
+    if output.ndim != 2 or len(output) != 2:
+        raise ModelError(f"The model returns shape {tuple(output.shape)} for 2 images: return logits (N, classes).")
+    if output.shape[1] < image.classes:
+        raise ModelError(
+            f"The model has {output.shape[1]} outputs, but the data has {image.classes} classes: "
+            f"give it {image.classes} outputs, or choose other data."
+        )
+    if not bool(output.isfinite().all()):
+        raise ModelError("The model returns NaN or infinite logits: check its weights.")
+    return model

@@ -1,0 +1,123 @@
+"""Published feature networks that metrics look through, with their real weights."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glasshouse.torchvision_cpu import allow_cpu_torchvision
+from glasshouse.weights import load
+
+allow_cpu_torchvision()
+from torchvision import models as vision  # noqa: E402 - needs the line above
+from torchvision.models import inception  # noqa: E402
+
+
+class Slices(nn.Module):
+    """A chain of layers that returns its activations at several places."""
+
+    def __init__(self, layers: nn.Sequential, taps: tuple[int, ...]) -> None:
+        super().__init__()
+        self.layers = layers
+        self.taps = taps
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """The activations after the tapped layers, first to last."""
+        found = []
+        for number, layer in enumerate(self.layers):
+            images = layer(images)
+            if number in self.taps:
+                found.append(images)
+        return found
+
+
+@lru_cache(maxsize=1)
+def alexnet() -> Slices:
+    """AlexNet's five rectified convolutions with ImageNet weights."""
+    return _trunk(vision.alexnet(weights=None).features, (1, 4, 7, 9, 11), "alexnet")
+
+
+@lru_cache(maxsize=1)
+def vgg16() -> Slices:
+    """VGG16's last rectified convolution of each of five stages with ImageNet weights."""
+    return _trunk(vision.vgg16(weights=None).features, (3, 8, 15, 22, 29), "vgg16")
+
+
+def _trunk(layers: nn.Sequential, taps: tuple[int, ...], name: str) -> Slices:
+    layers.load_state_dict({key.removeprefix("features."): value for key, value in load(name).items()})
+    return Slices(layers[: taps[-1] + 1], taps).requires_grad_(False).eval()
+
+
+class _MixedA(inception.InceptionA):  # type: ignore[misc]
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        outputs: list[Tensor] = super()._forward(x)
+        return [*outputs[:-1], self.branch_pool(_average(x))]
+
+
+class _MixedC(inception.InceptionC):  # type: ignore[misc]
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        outputs: list[Tensor] = super()._forward(x)
+        return [*outputs[:-1], self.branch_pool(_average(x))]
+
+
+class _MixedE(inception.InceptionE):  # type: ignore[misc]
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        outputs: list[Tensor] = super()._forward(x)
+        return [*outputs[:-1], self.branch_pool(_average(x))]
+
+
+class _MixedLast(inception.InceptionE):  # type: ignore[misc]
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        outputs: list[Tensor] = super()._forward(x)
+        return [*outputs[:-1], self.branch_pool(F.max_pool2d(x, 3, 1, 1))]
+
+
+def _average(x: Tensor) -> Tensor:
+    return F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+
+
+class InceptionFID(nn.Module):
+    """The Inception-v3 that FID was defined with: torchvision's, but for how its mixed blocks pool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        network = vision.inception_v3(weights=None, aux_logits=False, init_weights=False)
+        for name, block, inputs in (
+            ("Mixed_5b", _MixedA, (192, 32)),
+            ("Mixed_5c", _MixedA, (256, 64)),
+            ("Mixed_5d", _MixedA, (288, 64)),
+            ("Mixed_6b", _MixedC, (768, 128)),
+            ("Mixed_6c", _MixedC, (768, 160)),
+            ("Mixed_6d", _MixedC, (768, 160)),
+            ("Mixed_6e", _MixedC, (768, 192)),
+            ("Mixed_7b", _MixedE, (1280,)),
+            ("Mixed_7c", _MixedLast, (2048,)),
+        ):
+            setattr(network, name, block(*inputs))
+        network.fc = nn.Identity()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features (N, 2048) of images (N, 3, H, W) in [0, 1]."""
+        resized = F.interpolate(images * 255, size=(299, 299), mode="bilinear", align_corners=False)
+        features: Tensor = self.network((resized - 128) / 128)
+        return features
+
+
+@lru_cache(maxsize=1)
+def inception_fid() -> InceptionFID:
+    """FID's Inception-v3 with its weights; the file lists the convolutions in torchvision's own order."""
+    trunk = InceptionFID()
+    tensors = load("inception_fid")
+    blocks = [module for module in trunk.modules() if isinstance(module, inception.BasicConv2d)]
+    with torch.no_grad():
+        for number, block in enumerate(blocks):
+            block.conv.weight.copy_(tensors[f"{number:03d}.weight"])
+            block.bn.weight.fill_(1)
+            block.bn.bias.copy_(tensors[f"{number:03d}.beta"])
+            block.bn.running_mean.copy_(tensors[f"{number:03d}.mean"])
+            block.bn.running_var.copy_(tensors[f"{number:03d}.var"])
+    return trunk.requires_grad_(False).eval()

@@ -1,0 +1,144 @@
+"""The values that travel between the rooms: frozen dataclasses and the protocols of small callables.
+
+Images outside models are (N, C, H, W) floats in [0, 1]. Nothing here imports torch at run time, so that
+the command line and the store stay light.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: Called with the share of the work done, in [0, 1].
+Progress = Callable[[float], None]
+
+#: How batch norm behaved when the shared gradient was computed.
+BatchNorm = Literal["eval", "train"]
+
+#: Where a defense acts: on the gradients a client shares now, on those it trained with, or on both.
+Place = Literal["gradient", "training", "both"]
+
+
+def no_progress(share: float) -> None:
+    """Report progress to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSpec:
+    """What every image of a data set looks like, and how many classes there are."""
+
+    channels: int
+    height: int
+    width: int
+    classes: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        return self.channels, self.height, self.width
+
+    def __str__(self) -> str:
+        return f"{self.channels}x{self.height}x{self.width}, {self.classes} classes"
+
+
+class Capability(StrEnum):
+    """Something an attacker may or may not have; attacks list what they need."""
+
+    GRADIENT = "gradient"
+    UPDATE = "update"
+    LABELS = "labels"
+    RUNNING_STATISTICS = "running statistics"
+    BATCH_STATISTICS = "batch statistics"
+    SAMPLE_INDICES = "sample indices"
+    PUBLIC_IMAGES = "public images"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedUpdate:
+    """One message the server saw: a gradient, or the weight difference after several local steps.
+
+    ``tensors`` maps the model's parameter names to tensors of the parameters' shapes.
+    """
+
+    tensors: Mapping[str, Tensor]
+    kind: Literal["gradient", "update"] = "gradient"
+    local_steps: int = 1
+    learning_rate: float | None = None
+    indices: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """All that an attacker may know. It never holds the images that are to be found."""
+
+    rounds: tuple[SharedUpdate, ...]
+    image: ImageSpec
+    batch_size: int
+    batchnorm: BatchNorm = "eval"
+    labels: Tensor | None = None
+    public: Tensor | None = None
+
+    @property
+    def offers(self) -> frozenset[Capability]:
+        """The capabilities that this observation gives an attacker."""
+        held = {
+            Capability.GRADIENT: any(seen.kind == "gradient" for seen in self.rounds),
+            Capability.UPDATE: any(seen.kind == "update" for seen in self.rounds),
+            Capability.LABELS: self.labels is not None,
+            Capability.RUNNING_STATISTICS: self.batchnorm == "eval",
+            Capability.SAMPLE_INDICES: any(seen.indices is not None for seen in self.rounds),
+            Capability.PUBLIC_IMAGES: self.public is not None,
+        }
+        return frozenset(capability for capability, has in held.items() if has)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reconstruction:
+    """What an attack made of an observation.
+
+    ``images`` are (N, C, H, W) in [0, 1] in no particular order, ``objective`` is the attacker's own score
+    of the result (lower is better), ``labels`` (N,) are those it used.
+    """
+
+    images: Tensor
+    objective: float
+    labels: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Threat:
+    """The threat card: under which conditions a row was measured."""
+
+    batchnorm: str
+    statistics: str
+    labels: str
+    batch: int
+    local_steps: int
+    clients: int
+    round: str
+    tuning: str
+    snr_db: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its bootstrap 95 % interval over ``images`` values."""
+
+    mean: float
+    low: float
+    high: float
+    images: int
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """Return the value, or None where JSON has no number for it."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+JSON = dict[str, Any]
