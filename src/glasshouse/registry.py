@@ -144,6 +144,13 @@ def to_spec(thing: object) -> str:
     return f"{name}:{','.join(changed)}" if changed else name
 
 
+def complete_spec(thing: object) -> str:
+    """The SPEC with every setting written out, so that it stays true when a default changes."""
+    settings = [f"{field.name}={_text(getattr(thing, field.name))}" for field in _fields(type(thing))]
+    name: str = thing.name  # type: ignore[attr-defined]
+    return f"{name}:{','.join(settings)}" if settings else name
+
+
 def all_settings(thing: object) -> dict[str, Any]:
     """Every setting of a registered object by name, for keys and reports."""
     return {field.name: getattr(thing, field.name) for field in _fields(type(thing))}

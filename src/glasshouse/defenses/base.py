@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from glasshouse.registry import Registry, setting, to_spec
+from glasshouse.registry import Registry, complete_spec, setting, to_spec
 from glasshouse.types import Place
 
 Gradients = Mapping[str, Tensor]
@@ -31,6 +31,16 @@ class Defense(ABC):
     def spec(self) -> str:
         """The SPEC that builds this defense."""
         return to_spec(self)
+
+    @property
+    def complete_spec(self) -> str:
+        """The SPEC with every setting written out."""
+        return complete_spec(self)
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions of the algorithms inside."""
+        return (self.version,)
 
     @property
     def acts_on(self) -> str:
@@ -89,6 +99,16 @@ class Chain(Defense):
     def spec(self) -> str:
         """The SPEC that builds this chain."""
         return "/".join(link.spec for link in self.links)
+
+    @property
+    def complete_spec(self) -> str:
+        """The SPEC with every setting of every link written out."""
+        return "/".join(link.complete_spec for link in self.links)
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions of the links."""
+        return tuple(link.version for link in self.links)
 
     @property
     def acts_on(self) -> str:

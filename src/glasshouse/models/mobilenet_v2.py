@@ -7,25 +7,20 @@ from typing import ClassVar
 
 from torch import nn
 
-from glasshouse.models.base import Architecture, models
-from glasshouse.models.stems import Stem, stem_convolution
-from glasshouse.registry import setting
+from glasshouse.models.base import models
+from glasshouse.models.vision import VisionNetwork, torchvision_network
 from glasshouse.types import ImageSpec
 
 
 @models.register("mobilenet_v2")
 @dataclass(frozen=True, kw_only=True)
-class MobileNetV2(Architecture):
+class MobileNetV2(VisionNetwork):
     """MobileNetV2 with a stem that suits small images, or the published one."""
 
     paper: ClassVar[str] = "Sandler et al. 2018, MobileNetV2: Inverted Residuals and Linear Bottlenecks"
 
-    stem: Stem = setting("small", "small: keep the resolution for 28 to 64 px; imagenet: as published")
-
     def build(self, image: ImageSpec) -> nn.Module:
         """Return the bare network with fresh weights."""
-        from torchvision.models import mobilenet_v2
-
-        network: nn.Module = mobilenet_v2(weights=None, num_classes=image.classes)
-        network.features[0][0] = stem_convolution(image, 32, self.stem, 3, 1)
-        return network
+        network = torchvision_network("mobilenet_v2", image)
+        network.features[0][0] = self.first_convolution(image, 32, 3)
+        return network  # type: ignore[no-any-return]

@@ -96,8 +96,8 @@ def load_weights(model: nn.Module, path: Path) -> None:
     model.load_state_dict(found)
 
 
-def inspect(model: nn.Module, image: ImageSpec) -> nn.Module:
-    """Check that a model can be audited on such images, switch it to eval mode, and return it."""
+def inspect(model: nn.Module, image: ImageSpec) -> int:
+    """Check that a model can be audited on such images, switch it to eval mode, and count its outputs."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ModelError("The model has no parameters that require gradients, so it shares none: nothing to audit.")
@@ -128,4 +128,4 @@ def inspect(model: nn.Module, image: ImageSpec) -> nn.Module:
         )
     if not bool(output.isfinite().all()):
         raise ModelError("The model returns NaN or infinite logits: check its weights.")
-    return model
+    return int(output.shape[1])

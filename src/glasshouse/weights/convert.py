@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from glasshouse.errors import WeightsError
-
-ARRAY_PARTS = {
-    ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-}
-
-
-class ArrayUnpickler(pickle.Unpickler):
-    """Reads pickles of numpy arrays and refuses everything else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return one of the three things an array is made of."""
-        try:
-            return ARRAY_PARTS[module, name]
-        except KeyError:
-            raise WeightsError(
-                f"The file asks for {module}.{name}; only numpy arrays are read: it may be hostile, delete it."
-            ) from None
-
-
-def numpy_pickle(path: Path) -> Any:
-    """Read a pickle that holds nothing but dictionaries of numpy arrays."""
-    try:
-        return ArrayUnpickler(io.BytesIO(path.read_bytes())).load()
-    except (pickle.UnpicklingError, EOFError, AttributeError, IndexError) as error:
-        raise WeightsError(f"{path.name} is not a readable pickle of arrays ({error}): fetch it again.") from error
-
+from glasshouse.pickles import read_arrays
 
 def flax_trunk(network: str, layers: tuple[int, ...]) -> Callable[[Path], Mapping[str, Tensor]]:
     """A reader of a Flax trunk's convolutions into torchvision's ``features.N`` names."""
 
     def read(path: Path) -> Mapping[str, Tensor]:
-        trunk = numpy_pickle(path)[network]
+        trunk = read_arrays(path)[network]
         tensors: dict[str, Tensor] = {}
         for number, layer in enumerate(layers):
             convolution = trunk[f"Conv_{number}"]

@@ -1,0 +1,58 @@
+"""Writing files so that a reader, or the next run after a kill, sees all of a file or none of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from glasshouse.errors import StudyError
+from glasshouse.failpoints import failpoint
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name, bring it to disk, then give it its own name."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as file:
+            file.write(data)
+            file.flush()
+            failpoint("file.before_fsync")
+            os.fsync(file.fileno())
+        failpoint("file.before_rename")
+        Path(file.name).replace(path)
+        failpoint("file.after_rename")
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StudyError(f"Cannot write {path} ({error.strerror}): choose another place or make room.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the folder's own entry to disk, so that a renamed file is found after a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def sole_owner(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone; a second run on it is refused."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StudyError(f"Cannot write to {folder} ({error.strerror}): choose another --out.") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise StudyError(f"Another run is working on {folder}: wait for it, or choose another --out.") from None
+    try:
+        yield
+    finally:
+        os.close(handle)

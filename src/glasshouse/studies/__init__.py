@@ -1,0 +1,1 @@
+"""Studies: plan, cases, resumable runs and tables; the only place that holds truth and guess together."""

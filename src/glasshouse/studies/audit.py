@@ -1,0 +1,142 @@
+"""The main job: prepare, attack, score, collect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+
+import torch
+from torch import Tensor, nn
+
+from glasshouse import attacks as attack_room
+from glasshouse import checks
+from glasshouse import defenses as defense_room
+from glasshouse import metrics as metric_room
+from glasshouse.errors import SettingError
+from glasshouse.files import sole_owner
+from glasshouse.studies.executors import Executor, Inline, Local
+from glasshouse.studies.materials import Materials, from_dataset, from_tensors
+from glasshouse.studies.plan import DEFAULT_METRICS, Plan
+from glasshouse.studies.results import AuditResult, collect
+from glasshouse.studies.runner import RunProgress, Summary, run
+from glasshouse.studies.scoring import check_pictures, score
+from glasshouse.studies.study import prepare
+from glasshouse.types import BatchNorm
+
+ENGINES: dict[str, Callable[[int], Executor]] = {"inline": lambda workers: Inline(), "local": Local}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a study is run; nothing here changes its results."""
+
+    engine: str = "inline"
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    minutes: float | None = None
+    progress: RunProgress = lambda done, total: None
+
+    def __post_init__(self) -> None:
+        checks.one_of("engine", self.engine, ENGINES)
+        checks.at_least("workers", self.workers, 1)
+        if self.minutes is not None:
+            checks.at_least("minutes", self.minutes, 0)
+
+    def executor(self) -> Executor:
+        """Where the cases are worked on."""
+        return ENGINES[self.engine](self.workers)
+
+
+def check_plan(plan: Plan) -> None:
+    """Build everything a plan names once, so that a typing error costs no time."""
+    for text in plan.attacks:
+        attack_room.create(text)
+    for text in plan.defenses:
+        defense_room.create(text)
+    for text in plan.metrics:
+        metric_room.create(text)
+    for name in ("attacks", "defenses", "metrics"):
+        if not getattr(plan, name):
+            raise SettingError(f"There are no {name}: name at least one.")
+
+
+def audit_plan(
+    plan: Plan, directory: Path, running: Running, *, root: Path | None = None, download: bool = False
+) -> tuple[AuditResult, Summary]:
+    """Run, or continue, the audit that a plan describes."""
+    check_plan(plan)
+    with sole_owner(directory):
+        materials = from_dataset(
+            plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download
+        )
+        return _carry_out(plan, directory, materials, None, running)
+
+
+def audit(
+    model: nn.Module | str,
+    images: Tensor,
+    labels: Tensor | Sequence[int],
+    *,
+    attacks: Sequence[str] = ("invgrad",),
+    defenses: Sequence[str] = ("none",),
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    steps: int | None = None,
+    batch: int = 1,
+    batchnorm: Sequence[BatchNorm] = ("eval", "train"),
+    label_knowledge: str = "recovered",
+    seed: int = 0,
+    out: str | Path | None = None,
+    engine: str = "inline",
+    workers: int | None = None,
+    progress: RunProgress = lambda done, total: None,
+) -> AuditResult:
+    """Attack the gradients a model would share of these images and score what can be seen.
+
+    ``model`` is a module that takes images in [0, 1] and returns logits, or a SPEC; ``images`` are
+    (N, C, H, W) in [0, 1]. Without ``out`` the study is kept in a temporary directory, named by
+    ``result.directory``.
+    """
+    truth = torch.as_tensor(labels)
+    materials = from_tensors(images, truth, seed)
+    plan = Plan(
+        dataset="given images",
+        images=len(images),
+        model=model if isinstance(model, str) else type(model).__name__,
+        attacks=tuple(attacks),
+        defenses=tuple(defenses),
+        metrics=tuple(metrics),
+        steps=steps,
+        batch=batch,
+        batchnorm=tuple(batchnorm),
+        labels=label_knowledge,
+        seed=seed,
+    )
+    check_plan(plan)
+    directory = Path(mkdtemp(prefix="glasshouse-") if out is None else out)
+    running = Running(engine=engine, workers=workers or os.cpu_count() or 1, progress=progress)
+    with sole_owner(directory):
+        return _carry_out(plan, directory, materials, None if isinstance(model, str) else model, running)[0]
+
+
+def _carry_out(
+    plan: Plan, directory: Path, materials: Materials, module: nn.Module | None, running: Running
+) -> tuple[AuditResult, Summary]:
+    study = prepare(plan, directory, materials, module)
+    try:
+        study.store.reset(check_pictures(study))
+        summary = run(
+            study.cases,
+            study.store,
+            study.bench,
+            executor=running.executor(),
+            minutes=running.minutes,
+            progress=running.progress,
+        )
+        score(study)
+        result = collect(study, terms=materials.terms, skipped=materials.skipped)
+        result.save()
+        return result, summary
+    finally:
+        study.store.close()

@@ -1,0 +1,113 @@
+"""The bench where a case is worked on: loads its model and images from the study's directory."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glasshouse import attacks, defenses
+from glasshouse.models.own import build, load_weights
+from glasshouse.store import ImageRecord
+from glasshouse.studies.assignment import assigned
+from glasshouse.studies.case import Case
+from glasshouse.studies.pictures import load_picture, to_pixels
+from glasshouse.studies.victim import share
+from glasshouse.types import ImageSpec, Observation, Progress, SharedUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a finished case brought: pictures in the order of its images, and facts for the tables."""
+
+    pixels: tuple[np.ndarray, ...]
+    objective: float
+    snr_db: float
+    labels_right: float | None
+    seconds: float
+
+
+@dataclass
+class Bench:
+    """All a worker needs; it can be sent to another process.
+
+    ``module`` is a model given as an object; without it the model is built from its SPEC or factory.
+    """
+
+    directory: Path
+    model: str
+    image: ImageSpec
+    images: tuple[ImageRecord, ...]
+    module: nn.Module | None = None
+    _built: dict[str, nn.Module] = field(default_factory=dict, repr=False)
+
+    def perform(self, case: Case, progress: Progress) -> Outcome:
+        """Share, attack, assign: one case from beginning to end."""
+        began = time.perf_counter()
+        truth, labels = self.batch(case.images)
+        model = self.network(case.weights)
+        attack = attacks.create(case.attack_spec)
+        shared = share(
+            model,
+            truth,
+            labels,
+            defenses.create(case.defense_spec),
+            image=self.image,
+            batchnorm=case.batchnorm,
+            give_labels=case.labels == "given",
+            rng=torch.Generator().manual_seed(case.random_seed("defense", "attack_spec", "versions")),
+        )
+        rng = torch.Generator().manual_seed(case.random_seed("attack"))
+        found = attack(model, shared.seen, rng=rng, progress=progress)
+        guesses = assigned(truth, found.images)
+        return Outcome(
+            tuple(to_pixels(guess) for guess in guesses),
+            found.objective,
+            shared.snr_db,
+            _share_right(found.labels, labels),
+            time.perf_counter() - began,
+        )
+
+    def rehearse(self, case: Case) -> None:
+        """Let the attack refuse what it cannot do, before any work is done; it sees no image."""
+        model = self.network(case.weights)
+        nothing = {name: torch.zeros_like(value) for name, value in model.named_parameters() if value.requires_grad}
+        seen = Observation(
+            rounds=(SharedUpdate(nothing),),
+            image=self.image,
+            batch_size=len(case.images),
+            batchnorm=case.batchnorm,
+            labels=torch.zeros(len(case.images), dtype=torch.long) if case.labels == "given" else None,
+        )
+        attacks.create(case.attack_spec).refuse(model, seen)
+
+    def batch(self, places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """The attacked images (N, C, H, W) and labels (N,) at some places."""
+        records = [self.images[place] for place in places]
+        images = torch.stack([load_picture(self.directory, one.file, one.sha256) for one in records])
+        return images, torch.tensor([one.label for one in records])
+
+    def network(self, weights: str) -> nn.Module:
+        """The model with the weights that carry this hash."""
+        if weights not in self._built:
+            model = build(self.model, self.image) if self.module is None else self.module
+            load_weights(model, self.directory / "models" / f"{weights}.safetensors")
+            self._built = {weights: model.eval()}  # one at a time: two rounds may share one module
+        return self._built[weights]
+
+
+def _share_right(found: Tensor | None, truth: Tensor) -> float | None:
+    """Share of the labels the attacker worked with that occur in the batch, whatever the order."""
+    if found is None:
+        return None
+    left = truth.tolist()
+    right = 0
+    for label in found.tolist():
+        if label in left:
+            left.remove(label)
+            right += 1
+    return right / len(truth)

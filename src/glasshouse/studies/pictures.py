@@ -1,0 +1,61 @@
+"""Lossless 8-bit pictures: what a study stores is what it scores."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from glasshouse.data.images import read_image
+from glasshouse.errors import StudyError
+from glasshouse.files import write_atomic
+
+
+def to_pixels(image: Tensor) -> np.ndarray:
+    """One (C, H, W) image in [0, 1] as 8-bit (H, W, C)."""
+    return (image.detach() * 255).round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).cpu().numpy()
+
+
+def to_tensor(pixels: np.ndarray) -> Tensor:
+    """One 8-bit (H, W, C) picture as (C, H, W) in [0, 1]."""
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 255
+
+
+def to_png(pixels: np.ndarray) -> bytes:
+    """Encode 8-bit (H, W, 1 or 3) pixels as PNG."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def save_picture(directory: Path, name: str, pixels: np.ndarray) -> tuple[str, str]:
+    """Write a picture as ``images/NAME.png``; return its relative path and the SHA-256 of its pixels."""
+    file = f"images/{name}.png"
+    write_atomic(directory / file, to_png(pixels))
+    return file, fingerprint(pixels)
+
+
+def load_picture(directory: Path, file: str, sha256: str) -> Tensor:
+    """Read a stored picture back as (C, H, W) in [0, 1]; refuse one that changed since it was written."""
+    path = directory / file
+    if not path.is_file():
+        raise StudyError(f"{path} is missing: run the same command again to make it anew.")
+    pixels = read_image(path)
+    if fingerprint(pixels) != sha256:
+        raise StudyError(f"{path} was changed since it was written: delete it and run the same command again.")
+    return to_tensor(pixels)
+
+
+def fingerprint(pixels: np.ndarray) -> str:
+    """SHA-256 of shape and pixel values."""
+    return hashlib.sha256(repr(pixels.shape).encode() + np.ascontiguousarray(pixels).tobytes()).hexdigest()
+
+
+def opaque_name(*parts: str) -> str:
+    """A file name that reveals neither class nor model."""
+    return hashlib.sha256("/".join(parts).encode()).hexdigest()[:24]

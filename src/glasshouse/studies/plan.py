@@ -1,0 +1,85 @@
+"""What an audit is to do: a frozen plan, kept as ``study.toml``."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from glasshouse import checks
+from glasshouse.errors import StudyError
+from glasshouse.registry import setting
+from glasshouse.types import BatchNorm
+
+SCHEMA = 1
+DEFAULT_ATTACKS = ("idlg:steps=100,restarts=2", "invgrad:tv=0.01")
+DEFAULT_DEFENSES = ("none", "gaussian:sigma=0.01", "prune:percent=70")
+DEFAULT_METRICS = ("mse", "psnr", "ssim", "lpips")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The settings of an audit; two runs with equal plans continue one another."""
+
+    dataset: str = setting("photos", "data set: SPEC, FILE.npz or directory")
+    size: int | None = setting(None, "resize images to this many pixels")
+    images: int = setting(3, "how many images are attacked")
+    model: str = setting("lenet", "model: SPEC or FILE.py:FACTORY")
+    weights: str | None = setting(None, "weights of a trained model, audited beside the fresh one")
+    attacks: tuple[str, ...] = setting(DEFAULT_ATTACKS, "attack SPECs")
+    defenses: tuple[str, ...] = setting(DEFAULT_DEFENSES, "defense SPECs")
+    metrics: tuple[str, ...] = setting(DEFAULT_METRICS, "metric SPECs")
+    steps: int | None = setting(None, "steps of every attack that counts steps")
+    batch: int = setting(1, "images behind one shared gradient")
+    batchnorm: tuple[BatchNorm, ...] = setting(("eval", "train"), "batch-norm modes of the victim")
+    labels: str = setting("recovered", "whether the attacker is given the labels or recovers them")
+    seed: int = setting(0, "seed of everything random")
+
+    def __post_init__(self) -> None:
+        checks.at_least("images", self.images, 1)
+        checks.between("batch", self.batch, 1, self.images)
+        checks.one_of("labels", self.labels, ("given", "recovered"))
+        checks.at_least("seed", self.seed, 0)
+        if self.steps is not None:
+            checks.at_least("steps", self.steps, 1)
+        for mode in self.batchnorm:
+            checks.one_of("bn", mode, ("eval", "train"))
+
+    def continues(self, other: Plan) -> bool:
+        """Whether this plan may go on in the other's directory: all but the metrics must be equal."""
+        return dataclasses.replace(self, metrics=()) == dataclasses.replace(other, metrics=())
+
+
+def to_toml(plan: Plan) -> str:
+    """The plan as commented TOML."""
+    document = tomlkit.document()
+    document.add(tomlkit.comment("A Glasshouse study. The same command, or the same plan, continues it."))
+    document.add("schema", tomlkit.item(SCHEMA))
+    for field in dataclasses.fields(plan):
+        value = getattr(plan, field.name)
+        if value is None:
+            document.add(tomlkit.comment(f"{field.name}: not set ({field.metadata['meaning']})"))
+            continue
+        item = tomlkit.item(list(value) if isinstance(value, tuple) else value)
+        item.comment(field.metadata["meaning"])
+        document.add(field.name, item)
+    return tomlkit.dumps(document)
+
+
+def from_toml(path: Path) -> Plan:
+    """Read a plan back; anything that is not one is refused with the reason."""
+    try:
+        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise StudyError(f"{path} is not a readable plan ({error}).") from error
+    schema = found.pop("schema", None)
+    if schema != SCHEMA:
+        raise StudyError(f"{path} has schema {schema}, this Glasshouse reads {SCHEMA}.")
+    known = {field.name for field in dataclasses.fields(Plan)}
+    if set(found) - known:
+        raise StudyError(f"{path} has unknown settings: {', '.join(sorted(set(found) - known))}.")
+    return Plan(**{key: tuple(value) if isinstance(value, list) else value for key, value in found.items()})

@@ -1,0 +1,338 @@
+"""The tables of a study: typed rows with intervals and threat cards, and the same as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from glasshouse import attacks, defenses
+from glasshouse.files import write_atomic
+from glasshouse.functional.bootstrap import mean_interval
+from glasshouse.metrics import SetMetric, create
+from glasshouse.store import CaseRecord, ImageRecord, ReconstructionRecord
+from glasshouse.studies.case import Case, from_described
+from glasshouse.studies.plan import Plan
+from glasshouse.studies.scoring import FLOOR, IDENTIFIED, set_value, usable_metrics
+from glasshouse.studies.study import RESULT_FILE, Study
+from glasshouse.types import JSON, Interval, Threat, finite_or_none
+from glasshouse.versions import versions
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a row is about."""
+
+    dataset: str
+    model: str
+    defense: str
+    attack: str
+    seed: int
+    threat: Threat
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric of one setup: mean and bootstrap 95 % interval over images, or the reason for none."""
+
+    setup: Setup
+    metric: str
+    value: Interval | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PerImage:
+    """One metric of one reconstruction; paths are relative to the study's directory."""
+
+    setup: Setup
+    metric: str
+    image: int
+    value: float | None
+    truth: str
+    guess: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A case that could not be finished, and why."""
+
+    setup: Setup
+    images: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """How many reconstructions point to their original among a hundred others and beat the floor."""
+
+    setup: Setup
+    share: Interval
+    images: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditResult:
+    """All that a study found."""
+
+    directory: Path
+    plan: Plan
+    images: tuple[ImageRecord, ...]
+    rows: tuple[Row, ...]
+    per_image: tuple[PerImage, ...]
+    floor: tuple[Row, ...]
+    identified: tuple[Identified, ...]
+    failures: tuple[Failed, ...]
+    pending: int
+    terms: str = ""
+    skipped: tuple[str, ...] = ()
+    seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=versions)
+
+    @property
+    def setups(self) -> tuple[Setup, ...]:
+        """The setups in the order of the plan."""
+        return tuple(dict.fromkeys(row.setup for row in self.rows))
+
+    def to_json(self) -> JSON:
+        """The machine-readable results: ``audit.json``."""
+        return {
+            "schema": SCHEMA,
+            "rows": [_row_json(row) for row in self.rows],
+            "per_image": [
+                {**_setup_json(one.setup), "metric": one.metric, "image": one.image}
+                | {"value": finite_or_none(one.value), "truth": one.truth, "guess": one.guess}
+                for one in self.per_image
+            ],
+            "floor": [_row_json(row) for row in self.floor],
+            "identified": [
+                {**_setup_json(one.setup), **_interval_json(one.share), "which": list(one.images)}
+                for one in self.identified
+            ],
+            "failures": [
+                {**_setup_json(one.setup), "images": list(one.images), "reason": one.reason} for one in self.failures
+            ],
+            "pending": self.pending,
+            "skipped": list(self.skipped),
+            "settings": {**dataclasses.asdict(self.plan), "terms": self.terms, "versions": self.versions},
+        }
+
+    def save(self) -> Path:
+        """Write ``audit.json`` into the study's directory."""
+        path = self.directory / RESULT_FILE
+        write_atomic(path, json.dumps(self.to_json(), indent=1, allow_nan=False).encode())
+        return path
+
+    def _repr_html_(self) -> str:
+        """Show the result in a notebook."""
+        from html import escape
+
+        head = "<tr><th>defense<th>attack<th>metric<th>mean<th>95 % interval<th>images</tr>"
+        body = "".join(
+            f"<tr><td>{escape(row.setup.defense)}<td>{escape(row.setup.attack)}<td>{escape(row.metric)}"
+            + (
+                f"<td>{row.value.mean:.4g}<td>{row.value.low:.4g} to {row.value.high:.4g}<td>{row.value.images}</tr>"
+                if row.value
+                else f"<td colspan=3>n/a: {escape(row.reason or '')}</tr>"
+            )
+            for row in self.rows
+        )
+        return f"<table>{head}{body}</table>"
+
+
+def collect(study: Study, *, terms: str = "", skipped: tuple[str, ...] = ()) -> AuditResult:
+    """Gather the tables of a study from its store."""
+    records = {record.key: record for record in study.store.cases()}
+    planned = [case for case in study.cases if case.key() in records]
+    groups: dict[Setup, list[Case]] = defaultdict(list)
+    by_kind: dict[tuple[object, ...], list[Case]] = defaultdict(list)
+    for case in planned:
+        by_kind[_kind(case)].append(case)
+    for cases in by_kind.values():
+        groups[_setup(cases, records)] = cases
+    pictures: dict[str, list[ReconstructionRecord]] = defaultdict(list)
+    for one in study.store.reconstructions():
+        pictures[one.case_key].append(one)
+    table = _Table(study, groups, records, pictures)
+    states = [records[case.key()].state for case in planned]
+    return AuditResult(
+        directory=study.directory,
+        plan=study.plan,
+        images=tuple(study.store.images()),
+        rows=tuple(table.rows()),
+        per_image=tuple(table.per_image()),
+        floor=tuple(table.floor()),
+        identified=tuple(table.identified()),
+        failures=tuple(table.failures()),
+        pending=states.count("pending"),
+        terms=terms,
+        skipped=skipped,
+        seconds=sum(records[case.key()].outcome.get("seconds", 0.0) for case in planned),
+    )
+
+
+class _Table:
+    """Joins cases, pictures and scores of a study."""
+
+    def __init__(
+        self,
+        study: Study,
+        groups: dict[Setup, list[Case]],
+        records: dict[str, CaseRecord],
+        pictures: dict[str, list[ReconstructionRecord]],
+    ) -> None:
+        self.study = study
+        self.groups = groups
+        self.records = records
+        self.pictures = pictures
+        self.scores = study.store.scores()
+        self.usable, self.missing = usable_metrics(study)
+
+    def found(self, setup: Setup) -> list[ReconstructionRecord]:
+        """The reconstructions of a setup in the order of the images."""
+        found = [one for case in self.groups[setup] for one in self.pictures.get(case.key(), ())]
+        return sorted(found, key=lambda one: one.place)
+
+    def rows(self) -> list[Row]:
+        """One row for every setup and metric of the plan."""
+        return [self._row(setup, metric) for setup in self.groups for metric in self.study.plan.metrics]
+
+    def _row(self, setup: Setup, metric: str) -> Row:
+        found = self.found(setup)
+        if not found:
+            return Row(setup, metric, None, "no reconstruction was finished")
+        if isinstance(create(metric), SetMetric):
+            value = set_value(self.study, metric, found)
+            if isinstance(value, str):
+                return Row(setup, metric, None, value)
+            return Row(setup, metric, Interval(value, math.nan, math.nan, len(found)))
+        values = [self.scores.get((one.case_key, one.place, metric)) for one in found]
+        numbers = [value for value in values if value is not None]
+        if not numbers:
+            return Row(setup, metric, None, self.missing.get(metric, "not scored yet"))
+        return Row(setup, metric, mean_interval(numbers))
+
+    def per_image(self) -> list[PerImage]:
+        """One entry for every reconstruction and metric of single images."""
+        files = {image.place: image.file for image in self.study.store.images()}
+        return [
+            PerImage(setup, metric, one.place, self.scores.get((one.case_key, one.place, metric)), files[one.place], one.file)
+            for setup in self.groups
+            for metric in self.usable
+            for one in self.found(setup)
+        ]
+
+    def floor(self) -> list[Row]:
+        """What the truth's own mean colour would score: the guess a real attack must beat."""
+        nothing = Threat("none", "none", "none", 1, 0, 0, "none", "none", None)
+        setup = Setup(self.study.plan.dataset, "none", "none", "mean color", self.study.plan.seed, nothing)
+        places = range(len(self.study.bench.images))
+        rows = []
+        for metric in self.usable:
+            values = [self.scores.get((FLOOR, place, metric)) for place in places]
+            numbers = [value for value in values if value is not None]
+            if numbers:
+                rows.append(Row(setup, metric, mean_interval(numbers)))
+        return rows
+
+    def identified(self) -> list[Identified]:
+        """For every setup, which reconstructions show their original."""
+        answer = []
+        for setup in self.groups:
+            found = self.found(setup)
+            seen = [one.place for one in found if self._shows(one)]
+            if found:
+                share = mean_interval([float(one.place in seen) for one in found])
+                answer.append(Identified(setup, share, tuple(seen)))
+        return answer
+
+    def _shows(self, one: ReconstructionRecord) -> bool:
+        """Told from a hundred others, and above the floor in PSNR and in LPIPS or SSIM where those are known."""
+        if not self.scores.get((one.case_key, one.place, IDENTIFIED)):
+            return False
+        beats = {}
+        for name, metric in self.usable.items():
+            guess = self.scores.get((one.case_key, one.place, name))
+            floor = self.scores.get((FLOOR, one.place, name))
+            if guess is not None and floor is not None:
+                better = guess > floor if metric.leaks_when == "high" else guess < floor
+                beats[metric.name] = beats.get(metric.name, False) or better
+        perceptual = [beats[name] for name in ("lpips", "ssim") if name in beats]
+        return beats.get("psnr", True) and (any(perceptual) if perceptual else True)
+
+    def failures(self) -> list[Failed]:
+        """Every case that failed."""
+        return [
+            Failed(setup, case.images, self.records[case.key()].reason or "unknown")
+            for setup, cases in self.groups.items()
+            for case in cases
+            if self.records[case.key()].state == "failed"
+        ]
+
+
+def _kind(case: Case) -> tuple[object, ...]:
+    return case.model, case.defense, case.attack, case.round, case.batchnorm
+
+
+def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:
+    """The setup that some cases share; signal-to-noise is averaged over them."""
+    case = cases[0]
+    ratios = [records[one.key()].outcome.get("snr_db") for one in cases]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return Setup(case.dataset, case.model, case.defense, case.attack, case.seed, threat_card(case, known))
+
+
+def threat_card(case: Case, ratios: Sequence[float]) -> Threat:
+    """The conditions under which a case was attacked."""
+    use = attacks.create(case.attack_spec).label_use
+    train = "batch statistics unknown"
+    return Threat(
+        batchnorm=case.batchnorm if case.has_batchnorm else "none",
+        statistics=("running statistics known" if case.batchnorm == "eval" else train) if case.has_batchnorm else "none",
+        labels=case.labels if use == "given or recovered" else use,
+        batch=len(case.images),
+        local_steps=1,
+        clients=1,
+        round=case.round,
+        tuning="fixed settings",
+        snr_db=sum(ratios) / len(ratios) if ratios else None,
+    )
+
+
+def defense_place(spec: str) -> str:
+    """Where a defense acts, for the report."""
+    return defenses.create(spec).acts_on
+
+
+def _setup_json(setup: Setup) -> JSON:
+    return {
+        "dataset": setup.dataset,
+        "model": setup.model,
+        "defense": setup.defense,
+        "attack": setup.attack,
+        "seed": setup.seed,
+        "threat": dataclasses.asdict(setup.threat),
+    }
+
+
+def _interval_json(value: Interval | None) -> dict[str, Any]:
+    if value is None:
+        return {"mean": None, "low": None, "high": None, "images": 0}
+    ends = {name: finite_or_none(getattr(value, name)) for name in ("mean", "low", "high")}
+    return {**ends, "images": value.images}
+
+
+def _row_json(row: Row) -> JSON:
+    return {**_setup_json(row.setup), "metric": row.metric, **_interval_json(row.value), "reason": row.reason}
+
+
+def from_case(record: CaseRecord) -> Case:
+    """The case behind a stored record."""
+    return from_described(record.described)

@@ -1,0 +1,125 @@
+"""Scores of stored pictures: every metric, the floor that a guess must beat, and re-identification."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from glasshouse.errors import DataError, StudyError, WeightsError
+from glasshouse.metrics import Metric, SetMetric, create
+from glasshouse.store import ReconstructionRecord, Score
+from glasshouse.studies.pictures import load_picture
+from glasshouse.studies.study import Study
+from glasshouse.types import Progress, no_progress
+
+log = logging.getLogger(__name__)
+
+FLOOR = "floor"
+IDENTIFIED = "identified"
+CHUNK = 128
+
+
+def usable_metrics(study: Study) -> tuple[dict[str, Metric], dict[str, str]]:
+    """The plan's metrics of single images by SPEC, and the reason for each that has no value here."""
+    usable: dict[str, Metric] = {}
+    missing: dict[str, str] = {}
+    grey = torch.full((1, *study.bench.image.shape), 0.5)
+    for text in study.plan.metrics:
+        metric = create(text)
+        reason = metric.why_not(study.bench.image, len(study.bench.images))
+        if isinstance(metric, Metric) and reason is None:
+            try:
+                metric(grey, grey)
+                usable[text] = metric
+            except WeightsError as error:
+                reason = str(error)
+                log.warning("%s", reason)
+        if reason is not None:
+            missing[text] = reason
+    return usable, missing
+
+
+def score(study: Study, *, progress: Progress = no_progress) -> None:
+    """Compute every score that is not there yet, from the stored 8-bit pictures."""
+    single, _ = usable_metrics(study)
+    known = study.store.scores()
+    truths = study.bench.batch(tuple(range(len(study.bench.images))))[0]
+    _score_floor(study, single, truths, known.keys())
+    todo = [
+        one
+        for one in study.store.reconstructions()
+        if any((one.case_key, one.place, name) not in known for name in (*single, IDENTIFIED))
+    ]
+    for start in range(0, len(todo), CHUNK):
+        chunk = todo[start : start + CHUNK]
+        guesses = torch.stack([load_picture(study.directory, one.file, one.sha256) for one in chunk])
+        truth = truths[[one.place for one in chunk]]
+        values = {name: metric(truth, guesses) for name, metric in single.items()}
+        values[IDENTIFIED] = identified(truth, guesses, study.gallery).float()
+        study.store.add_scores(_scores([(one.case_key, one.place) for one in chunk], values))
+        progress(min(start + CHUNK, len(todo)) / len(todo))
+
+
+def set_value(study: Study, text: str, records: Sequence[ReconstructionRecord]) -> float | str:
+    """The value of a set metric over some reconstructions, or the reason why it has none."""
+    metric = create(text)
+    reason = metric.why_not(study.bench.image, len(records))
+    if reason is not None or not isinstance(metric, SetMetric):
+        return reason or f"{text} is not a metric of sets"
+    truth, _ = study.bench.batch(tuple(one.place for one in records))
+    guess = torch.stack([load_picture(study.directory, one.file, one.sha256) for one in records])
+    try:
+        metric.update(truth, guess)
+        return metric.compute()
+    except WeightsError as error:
+        return str(error)
+
+
+def identified(truth: Tensor, guess: Tensor, gallery: Tensor) -> Tensor:
+    """Whether a guess correlates more with its truth than with every image of a gallery: (N,) booleans.
+
+    Pixels are compared after removing mean and contrast, so a flat colour identifies nothing.
+    """
+    own = (_standard(guess) * _standard(truth)).sum(1)
+    others = _standard(guess) @ _standard(gallery).T
+    return own > others.amax(1)
+
+
+def _standard(images: Tensor) -> Tensor:
+    flat = images.flatten(1)
+    centred = flat - flat.mean(1, keepdim=True)
+    return centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-6)
+
+
+def mean_colors(images: Tensor) -> Tensor:
+    """Each image replaced by its own mean colour: the guess that a real attack must beat."""
+    return images.mean((2, 3), keepdim=True).expand_as(images)
+
+
+def _score_floor(study: Study, single: dict[str, Metric], truths: Tensor, known: Iterable[tuple[str, int, str]]) -> None:
+    done = {metric for key, _, metric in known if key == FLOOR}
+    flat = (mean_colors(truths) * 255).round() / 255
+    values = {name: metric(truths, flat) for name, metric in single.items() if name not in done}
+    study.store.add_scores(_scores([(FLOOR, place) for place in range(len(truths))], values))
+
+
+def _scores(owners: Sequence[tuple[str, int]], values: dict[str, Tensor]) -> list[Score]:
+    return [
+        Score(key, place, name, None if value != value else value)
+        for name, column in values.items()
+        for (key, place), value in zip(owners, column.tolist(), strict=True)
+    ]
+
+
+def check_pictures(study: Study) -> list[str]:
+    """Keys of finished cases whose pictures are missing or damaged, so that they can be made again."""
+    bad = set()
+    for one in study.store.reconstructions():
+        try:
+            load_picture(study.directory, one.file, one.sha256)
+        except (StudyError, DataError):
+            bad.add(one.case_key)
+    return sorted(bad)

@@ -1,0 +1,165 @@
+"""A study is a directory: plan, database, images, models, results, report."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import save as to_safetensors
+from torch import Tensor, nn
+
+from glasshouse import attacks, checks, defenses, models
+from glasshouse.attacks.base import with_steps
+from glasshouse.errors import StudyError
+from glasshouse.files import write_atomic
+from glasshouse.models import own
+from glasshouse.models.batchnorm import batchnorm_layers
+from glasshouse.registry import complete_spec
+from glasshouse.store import ImageRecord, Store
+from glasshouse.studies.bench import Bench
+from glasshouse.studies.case import Case
+from glasshouse.studies.materials import Materials
+from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
+from glasshouse.studies.plan import Plan, from_toml, to_toml
+from glasshouse.types import ImageSpec
+
+PLAN_FILE = "study.toml"
+DATABASE_FILE = "glasshouse.db"
+RESULT_FILE = "audit.json"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """An opened study: its plan, its store, its cases and the bench they are worked on."""
+
+    directory: Path
+    plan: Plan
+    store: Store
+    cases: tuple[Case, ...]
+    bench: Bench
+    gallery: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Victim:
+    """A model to audit at one round of its training."""
+
+    round: str
+    model: nn.Module
+    weights: str
+
+
+def prepare(plan: Plan, directory: Path, materials: Materials, module: nn.Module | None = None) -> Study:
+    """Make or continue the study of a plan in a directory; nothing is attacked yet.
+
+    All that can be refused is refused before the plan is written.
+    """
+    _claim(plan, directory)
+    spec, rounds = _rounds(plan, materials.spec, module)
+    checks.labels(materials.labels, spec, len(materials.labels))
+    records = _keep_images(directory, plan, materials)
+    victims = [Victim(name, model, _keep_weights(directory, model)) for name, model in rounds.items()]
+    bench = Bench(directory, plan.model, spec, tuple(records), module=None if module is None else victims[0].model)
+    cases = tuple(_expand(plan, victims, records, _architecture(plan, module)))
+    for case in {(one.attack_spec, one.weights, one.batchnorm): one for one in cases}.values():
+        bench.rehearse(case)
+    write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
+    store = Store(directory / DATABASE_FILE)
+    store.add_images(records)
+    store.add_cases((case.key(), case.described()) for case in cases)
+    return Study(directory, plan, store, cases, bench, materials.gallery)
+
+
+def _claim(plan: Plan, directory: Path) -> None:
+    """Refuse a directory that belongs to something else."""
+    if (directory / PLAN_FILE).exists():
+        if not plan.continues(from_toml(directory / PLAN_FILE)):
+            raise StudyError(
+                f"{directory} belongs to another study (its {PLAN_FILE} differs): choose another --out, or delete it."
+            )
+    elif any(path.name not in (".lock", "images", "models") for path in directory.iterdir()):
+        raise StudyError(f"{directory} is not empty and holds no study: choose another --out.")
+
+
+def _rounds(plan: Plan, image: ImageSpec, module: nn.Module | None) -> tuple[ImageSpec, dict[str, nn.Module]]:
+    """The models to audit by round: the given one, or a fresh one and, beside it, the trained one."""
+    if module is not None:
+        rounds = {"given": copy.deepcopy(module)}
+    else:
+        rounds = {"0": own.build(plan.model, image, seed=plan.seed)}
+        if plan.weights is not None:
+            rounds["trained"] = own.build(plan.model, image, seed=plan.seed)
+            own.load_weights(rounds["trained"], Path(plan.weights))
+    outputs = {own.inspect(model, image) for model in rounds.values()}
+    return ImageSpec(image.channels, image.height, image.width, outputs.pop()), rounds
+
+
+def _keep_images(directory: Path, plan: Plan, materials: Materials) -> list[ImageRecord]:
+    """Store the attacked images as lossless pictures under opaque names."""
+    records = []
+    for place, image in enumerate(materials.images):
+        pixels = to_pixels(image)
+        file, sha256 = save_picture(directory, opaque_name("truth", str(place), plan.dataset), pixels)
+        label = int(materials.labels[place])
+        records.append(
+            ImageRecord(place, materials.identities[place], label, materials.class_names[place], file, sha256)
+        )
+    return records
+
+
+def _keep_weights(directory: Path, model: nn.Module) -> str:
+    """Keep a model's weights under the hash of their content."""
+    content = to_safetensors({name: value.detach().clone().contiguous() for name, value in model.state_dict().items()})
+    name = hashlib.sha256(content).hexdigest()[:24]
+    file = directory / "models" / f"{name}.safetensors"
+    if not file.exists():
+        write_atomic(file, content)
+    return name
+
+
+def _architecture(plan: Plan, module: nn.Module | None) -> str:
+    """What the model is, beyond its weights."""
+    if module is not None:
+        return f"{type(module).__qualname__} {_short_hash(repr(module).encode())}"
+    if own.is_own(plan.model):
+        file, _, factory = plan.model.rpartition(":")
+        return f"{factory} {_short_hash(Path(file).read_bytes())}"
+    return complete_spec(models.models.create(plan.model))
+
+
+def _short_hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _expand(plan: Plan, victims: list[Victim], records: list[ImageRecord], architecture: str) -> Iterator[Case]:
+    """Every combination of the plan as a case, the images outermost so that a first picture comes soon."""
+    attack_list = [(text, with_steps(attacks.create(text), plan.steps)) for text in plan.attacks]
+    defense_list = [(text, defenses.create(text)) for text in plan.defenses]
+    has_batchnorm = bool(batchnorm_layers(victims[0].model))
+    pictures = hashlib.sha256("".join(f"{one.sha256}{one.label}" for one in records).encode()).hexdigest()
+    for start in range(0, len(records), plan.batch):
+        for victim in victims:
+            for mode in plan.batchnorm if has_batchnorm else ("eval",):
+                for defense_text, defense in defense_list:
+                    for attack_text, attack in attack_list:
+                        yield Case(
+                            dataset=plan.dataset,
+                            model=plan.model,
+                            defense=defense_text,
+                            attack=attack_text,
+                            architecture=architecture,
+                            defense_spec=defense.complete_spec,
+                            attack_spec=complete_spec(attack),
+                            weights=victim.weights,
+                            round=victim.round,
+                            batchnorm=mode,
+                            has_batchnorm=has_batchnorm,
+                            labels=plan.labels,
+                            images=tuple(range(start, min(start + plan.batch, len(records)))),
+                            pictures=pictures,
+                            seed=plan.seed,
+                            versions=(attack.version, *defense.versions),
+                        )

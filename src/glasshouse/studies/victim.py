@@ -1,0 +1,54 @@
+"""The victim's side: what a client would share of these images, and what an attacker sees of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from glasshouse.defenses import Defense
+from glasshouse.errors import ModelError
+from glasshouse.functional.gradients import parameter_gradients, parameter_names, signal_to_noise_db
+from glasshouse.models.batchnorm import batchnorm_mode
+from glasshouse.types import BatchNorm, ImageSpec, Observation, SharedUpdate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """An observation, and how much of the gradient the defense left in it."""
+
+    seen: Observation
+    snr_db: float
+
+
+def share(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    defense: Defense,
+    *,
+    image: ImageSpec,
+    batchnorm: BatchNorm,
+    give_labels: bool,
+    rng: torch.Generator,
+) -> Shared:
+    """Compute the gradient of a batch as a client does, defend it, and hand over what the server sees."""
+    protected = defense.on_images(images, rng=rng)
+    with batchnorm_mode(model, batchnorm):
+        clean = dict(zip(parameter_names(model), parameter_gradients(model, protected, labels), strict=True))
+    broken = [name for name, gradient in clean.items() if not bool(gradient.isfinite().all())]
+    if broken:
+        raise ModelError(
+            f"The gradient of {broken[0]} is NaN or infinite: check the model's weights and the images; "
+            "nothing can be reconstructed from it."
+        )
+    shared = defense.on_gradients(clean, rng=rng)
+    seen = Observation(
+        rounds=(SharedUpdate(shared),),
+        image=image,
+        batch_size=len(images),
+        batchnorm=batchnorm,
+        labels=labels if give_labels else None,
+    )
+    return Shared(seen, signal_to_noise_db(list(clean.values()), list(shared.values())))

@@ -1,0 +1,121 @@
+"""Fit a classifier with SGD, step decay and light augmentation, deterministically by seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glasshouse import checks
+from glasshouse.errors import ModelError
+from glasshouse.types import Progress, no_progress
+
+DECAY_AT = (3 / 8, 5 / 8, 7 / 8)
+PADDING = 4
+
+#: Changes each gradient that training uses, by parameter name (a defense's ``on_training``).
+GradientHook = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to train; the defaults are those of the SemSim and ATS papers but for the number of epochs."""
+
+    epochs: int = 15
+    batch: int = 128
+    lr: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    augment: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.at_least("epochs", self.epochs, 1)
+        checks.at_least("batch", self.batch, 1)
+        checks.at_least("lr", self.lr, 1e-9)
+
+
+def fit(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    recipe: Recipe,
+    *,
+    on_gradients: GradientHook | None = None,
+    progress: Progress = no_progress,
+) -> float:
+    """Train a model in place on images in [0, 1] and return the mean loss of the last epoch."""
+    rng = torch.Generator().manual_seed(recipe.seed)
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=recipe.lr,
+        momentum=recipe.momentum,
+        nesterov=recipe.momentum > 0,
+        weight_decay=recipe.weight_decay,
+    )
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [math.ceil(recipe.epochs * at) for at in DECAY_AT], 0.1)
+    loss = float("nan")
+    for epoch in range(recipe.epochs):
+        model.train()
+        total = 0.0
+        for batch in _batches(len(images), recipe.batch, rng):
+            inputs = _augmented(images[batch], rng) if recipe.augment else images[batch]
+            total += _step(model, optimizer, inputs, labels[batch], on_gradients) * len(batch)
+        schedule.step()
+        loss = total / len(images)
+        if not math.isfinite(loss):
+            raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {recipe.lr:g}.")
+        progress((epoch + 1) / recipe.epochs)
+    model.eval()
+    return loss
+
+
+def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = 256) -> float:
+    """Share of images that a model in eval mode labels correctly."""
+    right = 0
+    with torch.no_grad():
+        for inputs, truth in zip(images.split(batch), labels.split(batch), strict=True):
+            right += int((model(inputs).argmax(1) == truth).sum())
+    return right / len(labels)
+
+
+def _step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    inputs: Tensor,
+    labels: Tensor,
+    on_gradients: GradientHook | None,
+) -> float:
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(inputs), labels)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if on_gradients is not None:
+        named = dict(model.named_parameters())
+        changed = on_gradients({name: value.grad for name, value in named.items() if value.grad is not None})
+        for name, gradient in changed.items():
+            named[name].grad = gradient
+    optimizer.step()
+    return float(loss.detach())
+
+
+def _batches(count: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """Shuffled batches; a last batch of one image is left out, because batch norm cannot train on it."""
+    parts = torch.randperm(count, generator=rng).split(size)
+    return (part for part in parts if len(part) > 1 or len(parts) == 1)
+
+
+def _augmented(images: Tensor, rng: torch.Generator) -> Tensor:
+    """Shift each image by up to four pixels and mirror half of them."""
+    count, _, height, width = images.shape
+    padded = F.pad(images, (PADDING,) * 4)
+    top, left = (torch.randint(0, 2 * PADDING + 1, (count,), generator=rng) for _ in range(2))
+    rows = top[:, None] + torch.arange(height)
+    columns = left[:, None] + torch.arange(width)
+    mirrored = torch.rand(count, generator=rng) < 0.5
+    columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    number = torch.arange(count)
+    return padded[number[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
