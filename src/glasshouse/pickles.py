@@ -37,7 +37,15 @@ def read_arrays(path: Path) -> Any:
         return ArrayUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
     except DataError as error:
         raise DataError(f"{path.name} {error}.") from None
-    except (pickle.UnpicklingError, EOFError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise DataError(f"{path.name} is not a readable pickle of arrays ({error}): copy it again.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}): copy it again.") from error

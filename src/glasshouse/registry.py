@@ -56,7 +56,9 @@ class Registry(Generic[T]):
             if name in self._classes and self._classes[name].__qualname__ != cls.__qualname__:
                 raise SettingError(f"Two {self.kind}s are called '{name}': rename one of them.")
             if not dataclasses.is_dataclass(cls):
-                raise SettingError(f"{self.kind} '{name}' is not a dataclass: add @dataclass(frozen=True, kw_only=True).")
+                raise SettingError(
+                    f"{self.kind} '{name}' is not a dataclass: add @dataclass(frozen=True, kw_only=True)."
+                )
             cls.name = name  # type: ignore[attr-defined]
             self._classes[name] = cls
             return cls

@@ -128,7 +128,7 @@ class Threat:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its bootstrap 95 % interval over ``images`` values."""
+    """A mean, or share, with its 95 % interval over ``images`` values."""
 
     mean: float
     low: float

@@ -54,9 +54,7 @@ class InversionAttack(ABC):
             )
 
     @abstractmethod
-    def run(
-        self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress
-    ) -> Reconstruction:
+    def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Return ``seen.batch_size`` images in [0, 1]; the model is in the victim's batch-norm mode."""
 
 

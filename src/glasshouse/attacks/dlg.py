@@ -48,9 +48,7 @@ class DLG(InversionAttack):
                 "use invgrad, or a model with smooth activations such as lenet."
             )
 
-    def run(
-        self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress
-    ) -> Reconstruction:
+    def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Restart until one start converges; keep the one the attacker likes best."""
         tries: list[Reconstruction] = []
         for number in range(self.restarts):
@@ -87,9 +85,7 @@ class DLG(InversionAttack):
         def objective() -> Tensor:
             optimizer.zero_grad()
             probabilities = targets.softmax(1) if soft else targets
-            distance = squared_distance(
-                parameter_gradients(model, dummy, probabilities, create_graph=True), target
-            )
+            distance = squared_distance(parameter_gradients(model, dummy, probabilities, create_graph=True), target)
             for unknown, pull in zip(unknowns, torch.autograd.grad(distance, unknowns), strict=True):
                 unknown.grad = pull
             return distance.detach()

@@ -39,19 +39,13 @@ class InvGrad(InversionAttack):
         checks.at_least("lr", self.lr, 1e-9)
         checks.at_least("restarts", self.restarts, 1)
 
-    def run(
-        self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress
-    ) -> Reconstruction:
+    def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Run every restart and keep the one the attacker likes best."""
         labels = known_labels(model, seen, rng=rng)
-        starts = [
-            torch.randn((seen.batch_size, *seen.image.shape), generator=rng) for _ in range(self.restarts)
-        ]
+        starts = [torch.randn((seen.batch_size, *seen.image.shape), generator=rng) for _ in range(self.restarts)]
 
         def attempt(number: int, start: Tensor) -> Reconstruction:
-            return self._descend(
-                model, seen, start, labels, lambda share: progress((number + share) / self.restarts)
-            )
+            return self._descend(model, seen, start, labels, lambda share: progress((number + share) / self.restarts))
 
         return best(self.name, [attempt(number, start) for number, start in enumerate(starts)])
 

@@ -54,7 +54,10 @@ class ImageSet:
         if size is None and channels is None:
             return self
         spec = ImageSpec(
-            channels or self.spec.channels, size or self.spec.height, size or self.spec.width, self.spec.classes
+            channels or self.spec.channels,
+            size or self.spec.height,
+            size or self.spec.width,
+            self.spec.classes,
         )
         return ImageSet(
             self.name,

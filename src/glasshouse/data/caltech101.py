@@ -42,7 +42,14 @@ class Caltech101(OfficialDataset):
         ]
         files, labels = [file for file, _ in chosen], [label for _, label in chosen]
         return open_files(
-            self.name, folder, files, labels, classes, terms=self.terms, size=self.size, channels=self.channels
+            self.name,
+            folder,
+            files,
+            labels,
+            classes,
+            terms=self.terms,
+            size=self.size,
+            channels=self.channels,
         )
 
     def download(self, root: Path) -> None:

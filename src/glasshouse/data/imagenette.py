@@ -45,9 +45,7 @@ class Imagenette(OfficialDataset):
         """Read the folder of one split."""
         top = next(root / name for name in FOLDERS if (root / name / "val").is_dir())
         folder = top / ("val" if self.split == "test" else "train")
-        pairs = [
-            (file, label) for label, wnid in enumerate(CLASSES) for file in sorted((folder / wnid).glob("*.JPEG"))
-        ]
+        pairs = [(file, label) for label, wnid in enumerate(CLASSES) for file in sorted((folder / wnid).glob("*.JPEG"))]
         return open_files(
             self.name,
             folder,

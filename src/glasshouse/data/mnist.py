@@ -46,7 +46,9 @@ class MNIST(OfficialDataset):
 
     def _find(self, root: Path, kind: str) -> Path | None:
         name = f"{PREFIX[self.split]}-{kind}"
-        places = [folder / f"{name}{end}" for folder in (root / "MNIST/raw", root / "mnist", root) for end in ("", ".gz")]
+        places = [
+            folder / f"{name}{end}" for folder in (root / "MNIST/raw", root / "mnist", root) for end in ("", ".gz")
+        ]
         return next((place for place in places if place.is_file()), None)
 
     def _file(self, root: Path, kind: str) -> Path:

@@ -24,7 +24,12 @@ def open_npz(path: Path, split: Split, *, name: str | None = None, terms: str | 
         class_names = [str(number) for number in range(int(labels.max(initial=0)) + 1)]
     unknown = "unknown: ask whoever gave you the file"
     return array_set(
-        name or path.stem, pixels, [int(label) for label in labels], class_names, terms or unknown, f"x_{split}"
+        name or path.stem,
+        pixels,
+        [int(label) for label in labels],
+        class_names,
+        terms or unknown,
+        f"x_{split}",
     )
 
 

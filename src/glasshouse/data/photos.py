@@ -14,7 +14,18 @@ from glasshouse.data.images import fit
 from glasshouse.types import ImageSpec
 
 SIZE = 32
-NAMES = ("astronaut", "cat", "coffee", "rocket", "motorcycle", "camera", "coins", "retina", "galaxies", "moon")
+NAMES = (
+    "astronaut",
+    "cat",
+    "coffee",
+    "rocket",
+    "motorcycle",
+    "camera",
+    "coins",
+    "retina",
+    "galaxies",
+    "moon",
+)
 
 
 @datasets.register("photos")

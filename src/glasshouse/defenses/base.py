@@ -69,7 +69,11 @@ class GradientDefense(Defense):
     @property
     def acts_on(self) -> str:
         """Where this defense acts, for tables."""
-        return {"gradient": "shared gradient", "training": "training", "both": "training and shared gradient"}[self.at]
+        return {
+            "gradient": "shared gradient",
+            "training": "training",
+            "both": "training and shared gradient",
+        }[self.at]
 
     @abstractmethod
     def change(self, gradient: Tensor, *, rng: torch.Generator) -> Tensor:

@@ -27,7 +27,5 @@ class Laplace(GradientDefense):
 
     def change(self, gradient: Tensor, *, rng: torch.Generator) -> Tensor:
         """Return the gradient with noise added: the difference of two exponentials is Laplacian."""
-        first, second = (
-            torch.empty_like(gradient).exponential_(generator=rng) for _ in range(2)
-        )
+        first, second = (torch.empty_like(gradient).exponential_(generator=rng) for _ in range(2))
         return gradient + self.scale * (first - second)

@@ -25,7 +25,8 @@ def structural_similarity(truth: Tensor, guess: Tensor) -> Tensor:
     powers = mean_t * mean_t + mean_g * mean_g
     numerator = (2 * means + LUMINANCE_CONSTANT) * (2 * (product - means) + CONTRAST_CONSTANT)
     denominator = (powers + LUMINANCE_CONSTANT) * (square_t + square_g - powers + CONTRAST_CONSTANT)
-    return (numerator / denominator).mean((1, 2, 3))
+    similarity: Tensor = (numerator / denominator).mean((1, 2, 3))
+    return similarity
 
 
 def _filter(size: int, like: Tensor) -> Tensor:

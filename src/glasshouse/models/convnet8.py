@@ -23,7 +23,9 @@ SMALLEST = 9
 class ConvNet8(Architecture):
     """Eight 3x3 convolutions with batch norm and ReLU, max-pool 3 after the sixth and eighth, one linear layer."""
 
-    paper: ClassVar[str] = "Gao et al. 2021, Privacy-preserving Collaborative Learning with Automatic Transformation Search"
+    paper: ClassVar[str] = (
+        "Gao et al. 2021, Privacy-preserving Collaborative Learning with Automatic Transformation Search"
+    )
 
     width: int = setting(64, "channels of the first convolution; the others have two or four times as many")
 
@@ -33,7 +35,9 @@ class ConvNet8(Architecture):
     def build(self, image: ImageSpec) -> nn.Module:
         """Return the bare network with fresh weights."""
         if min(image.height, image.width) < SMALLEST:
-            raise ModelError(f"convnet8 needs images of at least {SMALLEST} px, not {image}: use lenet or larger images.")
+            raise ModelError(
+                f"convnet8 needs images of at least {SMALLEST} px, not {image}: use lenet or larger images."
+            )
         layers: list[nn.Module] = []
         channels = image.channels
         for number, multiple in enumerate(MULTIPLES, start=1):

@@ -48,7 +48,7 @@ def vgg16() -> Slices:
 
 def _trunk(layers: nn.Sequential, taps: tuple[int, ...], name: str) -> Slices:
     layers.load_state_dict({key.removeprefix("features."): value for key, value in load(name).items()})
-    return Slices(layers[: taps[-1] + 1], taps).requires_grad_(False).eval()
+    return Slices(nn.Sequential(*list(layers)[: taps[-1] + 1]), taps).requires_grad_(False).eval()
 
 
 class _MixedA(inception.InceptionA):  # type: ignore[misc]

@@ -48,7 +48,7 @@ class VisionResNet(VisionNetwork):
 
     def build(self, image: ImageSpec) -> nn.Module:
         """Return the bare network with fresh weights."""
-        network: nn.Module = torchvision_network(self.name, image)
+        network = torchvision_network(self.name, image)
         network.conv1 = self.first_convolution(image, 64, 7)
         network.maxpool = self.first_pool(network.maxpool)
-        return network
+        return network  # type: ignore[no-any-return]

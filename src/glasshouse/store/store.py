@@ -103,7 +103,13 @@ class Store:
         """Every case in the order of the plan."""
         rows = self._read("SELECT key, described, state, reason, outcome FROM cases ORDER BY position, key")
         return [
-            CaseRecord(**{**row, "described": json.loads(row["described"]), "outcome": json.loads(row["outcome"] or "{}")})
+            CaseRecord(
+                **{
+                    **row,
+                    "described": json.loads(row["described"]),
+                    "outcome": json.loads(row["outcome"] or "{}"),
+                }
+            )
             for row in rows
         ]
 
@@ -126,7 +132,10 @@ class Store:
 
     def fail(self, key: str, reason: str) -> None:
         """Write down that a case failed, and why."""
-        self._write("UPDATE cases SET state = 'failed', reason = :reason WHERE key = :key", [{"key": key, "reason": reason}])
+        self._write(
+            "UPDATE cases SET state = 'failed', reason = :reason WHERE key = :key",
+            [{"key": key, "reason": reason}],
+        )
 
     def reset(self, keys: Sequence[str]) -> None:
         """Plan cases anew whose failure may have passed or whose files were damaged."""

@@ -22,7 +22,7 @@ from glasshouse.studies.materials import Materials, from_dataset, from_tensors
 from glasshouse.studies.plan import DEFAULT_METRICS, Plan
 from glasshouse.studies.results import AuditResult, collect
 from glasshouse.studies.runner import RunProgress, Summary, run
-from glasshouse.studies.scoring import check_pictures, score
+from glasshouse.studies.scoring import check_pictures, measures, score
 from glasshouse.studies.study import prepare
 from glasshouse.types import BatchNorm
 
@@ -68,9 +68,7 @@ def audit_plan(
     """Run, or continue, the audit that a plan describes."""
     check_plan(plan)
     with sole_owner(directory):
-        materials = from_dataset(
-            plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download
-        )
+        materials = from_dataset(plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download)
         return _carry_out(plan, directory, materials, None, running)
 
 
@@ -134,8 +132,9 @@ def _carry_out(
             minutes=running.minutes,
             progress=running.progress,
         )
-        score(study)
-        result = collect(study, terms=materials.terms, skipped=materials.skipped)
+        usable = measures(study)
+        score(study, usable.usable)
+        result = collect(study, usable, terms=materials.terms, skipped=materials.skipped)
         result.save()
         return result, summary
     finally:

@@ -60,10 +60,5 @@ class Case:
         return {name: value for name, value in self.described().items() if name not in AS_WRITTEN}
 
 
-def from_described(described: JSON) -> Case:
-    """The case behind its JSON."""
-    return Case(**{name: tuple(value) if isinstance(value, list) else value for name, value in described.items()})
-
-
 def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -79,7 +79,10 @@ class Local(Executor):
                     for key in list(left):
                         deaths[key] = deaths.get(key, 0) + 1
                         if deaths[key] > RETRIES:
-                            yield left.pop(key), Failure(f"A worker died {deaths[key]} times while this was pending.")
+                            yield (
+                                left.pop(key),
+                                Failure(f"A worker died {deaths[key]} times while this was pending."),
+                            )
                     continue
             return
 

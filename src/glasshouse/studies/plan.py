@@ -16,7 +16,7 @@ from glasshouse.registry import setting
 from glasshouse.types import BatchNorm
 
 SCHEMA = 1
-DEFAULT_ATTACKS = ("idlg:steps=100,restarts=2", "invgrad:tv=0.01")
+DEFAULT_ATTACKS = ("idlg:steps=60,restarts=2", "invgrad:tv=0.01")
 DEFAULT_DEFENSES = ("none", "gaussian:sigma=0.01", "prune:percent=70")
 DEFAULT_METRICS = ("mse", "psnr", "ssim", "lpips")
 
@@ -82,4 +82,5 @@ def from_toml(path: Path) -> Plan:
     known = {field.name for field in dataclasses.fields(Plan)}
     if set(found) - known:
         raise StudyError(f"{path} has unknown settings: {', '.join(sorted(set(found) - known))}.")
-    return Plan(**{key: tuple(value) if isinstance(value, list) else value for key, value in found.items()})
+    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
+    return Plan(**settings)

@@ -13,12 +13,12 @@ from typing import Any
 
 from glasshouse import attacks, defenses
 from glasshouse.files import write_atomic
-from glasshouse.functional.bootstrap import mean_interval
+from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.metrics import SetMetric, create
 from glasshouse.store import CaseRecord, ImageRecord, ReconstructionRecord
-from glasshouse.studies.case import Case, from_described
+from glasshouse.studies.case import Case
 from glasshouse.studies.plan import Plan
-from glasshouse.studies.scoring import FLOOR, IDENTIFIED, set_value, usable_metrics
+from glasshouse.studies.scoring import FLOOR, IDENTIFIED, Measures, set_value
 from glasshouse.studies.study import RESULT_FILE, Study
 from glasshouse.types import JSON, Interval, Threat, finite_or_none
 from glasshouse.versions import versions
@@ -106,6 +106,7 @@ class AuditResult:
         return {
             "schema": SCHEMA,
             "rows": [_row_json(row) for row in self.rows],
+            "images": [dataclasses.asdict(image) for image in self.images],
             "per_image": [
                 {**_setup_json(one.setup), "metric": one.metric, "image": one.image}
                 | {"value": finite_or_none(one.value), "truth": one.truth, "guess": one.guess}
@@ -147,7 +148,7 @@ class AuditResult:
         return f"<table>{head}{body}</table>"
 
 
-def collect(study: Study, *, terms: str = "", skipped: tuple[str, ...] = ()) -> AuditResult:
+def collect(study: Study, measures: Measures, *, terms: str = "", skipped: tuple[str, ...] = ()) -> AuditResult:
     """Gather the tables of a study from its store."""
     records = {record.key: record for record in study.store.cases()}
     planned = [case for case in study.cases if case.key() in records]
@@ -160,7 +161,7 @@ def collect(study: Study, *, terms: str = "", skipped: tuple[str, ...] = ()) -> 
     pictures: dict[str, list[ReconstructionRecord]] = defaultdict(list)
     for one in study.store.reconstructions():
         pictures[one.case_key].append(one)
-    table = _Table(study, groups, records, pictures)
+    table = _Table(study, measures, groups, records, pictures)
     states = [records[case.key()].state for case in planned]
     return AuditResult(
         directory=study.directory,
@@ -184,6 +185,7 @@ class _Table:
     def __init__(
         self,
         study: Study,
+        measures: Measures,
         groups: dict[Setup, list[Case]],
         records: dict[str, CaseRecord],
         pictures: dict[str, list[ReconstructionRecord]],
@@ -193,7 +195,7 @@ class _Table:
         self.records = records
         self.pictures = pictures
         self.scores = study.store.scores()
-        self.usable, self.missing = usable_metrics(study)
+        self.usable, self.missing = measures.usable, measures.missing
 
     def found(self, setup: Setup) -> list[ReconstructionRecord]:
         """The reconstructions of a setup in the order of the images."""
@@ -223,7 +225,14 @@ class _Table:
         """One entry for every reconstruction and metric of single images."""
         files = {image.place: image.file for image in self.study.store.images()}
         return [
-            PerImage(setup, metric, one.place, self.scores.get((one.case_key, one.place, metric)), files[one.place], one.file)
+            PerImage(
+                setup,
+                metric,
+                one.place,
+                self.scores.get((one.case_key, one.place, metric)),
+                files[one.place],
+                one.file,
+            )
             for setup in self.groups
             for metric in self.usable
             for one in self.found(setup)
@@ -249,23 +258,21 @@ class _Table:
             found = self.found(setup)
             seen = [one.place for one in found if self._shows(one)]
             if found:
-                share = mean_interval([float(one.place in seen) for one in found])
-                answer.append(Identified(setup, share, tuple(seen)))
+                answer.append(Identified(setup, share_interval(len(seen), len(found)), tuple(seen)))
         return answer
 
     def _shows(self, one: ReconstructionRecord) -> bool:
-        """Told from a hundred others, and above the floor in PSNR and in LPIPS or SSIM where those are known."""
+        """Told from a hundred others, and above the floor in LPIPS, or in SSIM and PSNR both."""
         if not self.scores.get((one.case_key, one.place, IDENTIFIED)):
             return False
-        beats = {}
+        beats: dict[str, bool] = {}
         for name, metric in self.usable.items():
             guess = self.scores.get((one.case_key, one.place, name))
             floor = self.scores.get((FLOOR, one.place, name))
             if guess is not None and floor is not None:
-                better = guess > floor if metric.leaks_when == "high" else guess < floor
-                beats[metric.name] = beats.get(metric.name, False) or better
-        perceptual = [beats[name] for name in ("lpips", "ssim") if name in beats]
-        return beats.get("psnr", True) and (any(perceptual) if perceptual else True)
+                beats[metric.name] = guess > floor if metric.leaks_when == "high" else guess < floor
+        pixels = [beats[name] for name in ("ssim", "psnr") if name in beats]
+        return beats.get("lpips", False) or (all(pixels) and bool(pixels)) or not beats
 
     def failures(self) -> list[Failed]:
         """Every case that failed."""
@@ -295,7 +302,9 @@ def threat_card(case: Case, ratios: Sequence[float]) -> Threat:
     train = "batch statistics unknown"
     return Threat(
         batchnorm=case.batchnorm if case.has_batchnorm else "none",
-        statistics=("running statistics known" if case.batchnorm == "eval" else train) if case.has_batchnorm else "none",
+        statistics=("running statistics known" if case.batchnorm == "eval" else train)
+        if case.has_batchnorm
+        else "none",
         labels=case.labels if use == "given or recovered" else use,
         batch=len(case.images),
         local_steps=1,
@@ -331,8 +340,3 @@ def _interval_json(value: Interval | None) -> dict[str, Any]:
 
 def _row_json(row: Row) -> JSON:
     return {**_setup_json(row.setup), "metric": row.metric, **_interval_json(row.value), "reason": row.reason}
-
-
-def from_case(record: CaseRecord) -> Case:
-    """The case behind a stored record."""
-    return from_described(record.described)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,7 +14,6 @@ from glasshouse.metrics import Metric, SetMetric, create
 from glasshouse.store import ReconstructionRecord, Score
 from glasshouse.studies.pictures import load_picture
 from glasshouse.studies.study import Study
-from glasshouse.types import Progress, no_progress
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +22,16 @@ IDENTIFIED = "identified"
 CHUNK = 128
 
 
-def usable_metrics(study: Study) -> tuple[dict[str, Metric], dict[str, str]]:
-    """The plan's metrics of single images by SPEC, and the reason for each that has no value here."""
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """The plan's metrics of single images by SPEC, and the reason for each metric that has no value here."""
+
+    usable: dict[str, Metric]
+    missing: dict[str, str]
+
+
+def measures(study: Study) -> Measures:
+    """Try every metric of the plan on one grey pair, so that missing weights are said once and early."""
     usable: dict[str, Metric] = {}
     missing: dict[str, str] = {}
     grey = torch.full((1, *study.bench.image.shape), 0.5)
@@ -39,12 +47,11 @@ def usable_metrics(study: Study) -> tuple[dict[str, Metric], dict[str, str]]:
                 log.warning("%s", reason)
         if reason is not None:
             missing[text] = reason
-    return usable, missing
+    return Measures(usable, missing)
 
 
-def score(study: Study, *, progress: Progress = no_progress) -> None:
+def score(study: Study, single: dict[str, Metric]) -> None:
     """Compute every score that is not there yet, from the stored 8-bit pictures."""
-    single, _ = usable_metrics(study)
     known = study.store.scores()
     truths = study.bench.batch(tuple(range(len(study.bench.images))))[0]
     _score_floor(study, single, truths, known.keys())
@@ -60,7 +67,6 @@ def score(study: Study, *, progress: Progress = no_progress) -> None:
         values = {name: metric(truth, guesses) for name, metric in single.items()}
         values[IDENTIFIED] = identified(truth, guesses, study.gallery).float()
         study.store.add_scores(_scores([(one.case_key, one.place) for one in chunk], values))
-        progress(min(start + CHUNK, len(todo)) / len(todo))
 
 
 def set_value(study: Study, text: str, records: Sequence[ReconstructionRecord]) -> float | str:
@@ -85,13 +91,15 @@ def identified(truth: Tensor, guess: Tensor, gallery: Tensor) -> Tensor:
     """
     own = (_standard(guess) * _standard(truth)).sum(1)
     others = _standard(guess) @ _standard(gallery).T
-    return own > others.amax(1)
+    first: Tensor = own > others.amax(1)
+    return first
 
 
 def _standard(images: Tensor) -> Tensor:
     flat = images.flatten(1)
-    centred = flat - flat.mean(1, keepdim=True)
-    return centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-6)
+    centred: Tensor = flat - flat.mean(1, keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(centred, dim=1, keepdim=True)
+    return centred / norms.clamp_min(1e-6)
 
 
 def mean_colors(images: Tensor) -> Tensor:
@@ -99,7 +107,9 @@ def mean_colors(images: Tensor) -> Tensor:
     return images.mean((2, 3), keepdim=True).expand_as(images)
 
 
-def _score_floor(study: Study, single: dict[str, Metric], truths: Tensor, known: Iterable[tuple[str, int, str]]) -> None:
+def _score_floor(
+    study: Study, single: dict[str, Metric], truths: Tensor, known: Iterable[tuple[str, int, str]]
+) -> None:
     done = {metric for key, _, metric in known if key == FLOOR}
     flat = (mean_colors(truths) * 255).round() / 255
     values = {name: metric(truths, flat) for name, metric in single.items() if name not in done}

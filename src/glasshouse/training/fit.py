@@ -92,7 +92,7 @@ def _step(
 ) -> float:
     optimizer.zero_grad()
     loss = F.cross_entropy(model(inputs), labels)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     if on_gradients is not None:
         named = dict(model.named_parameters())
         changed = on_gradients({name: value.grad for name, value in named.items() if value.grad is not None})

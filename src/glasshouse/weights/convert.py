@@ -13,6 +13,7 @@ from torch import Tensor
 from glasshouse.errors import WeightsError
 from glasshouse.pickles import read_arrays
 
+
 def flax_trunk(network: str, layers: tuple[int, ...]) -> Callable[[Path], Mapping[str, Tensor]]:
     """A reader of a Flax trunk's convolutions into torchvision's ``features.N`` names."""
 

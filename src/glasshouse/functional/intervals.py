@@ -1,4 +1,4 @@
-"""Bootstrap intervals, so that no mean is ever printed alone."""
+"""Intervals, so that no mean and no share is ever printed alone."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from glasshouse.types import Interval
 
 RESAMPLES = 2000
+NORMAL_95 = 1.959963984540054
 SEED = 20240229  # fixed, so that the same values always give the same interval
 
 
@@ -21,3 +22,11 @@ def mean_interval(values: Sequence[float]) -> Interval:
     picks = np.random.default_rng(SEED).integers(0, len(array), (RESAMPLES, len(array)))
     low, high = np.percentile(array[picks].mean(axis=1), (2.5, 97.5))
     return Interval(mean, float(low), float(high), len(array))
+
+
+def share_interval(hits: int, images: int) -> Interval:
+    """A share with its Wilson 95 % interval, which stays honest for three images out of three."""
+    share, z2 = hits / images, NORMAL_95**2
+    centre = (share + z2 / (2 * images)) / (1 + z2 / images)
+    half = NORMAL_95 / (1 + z2 / images) * (share * (1 - share) / images + z2 / (4 * images**2)) ** 0.5
+    return Interval(share, max(centre - half, 0.0), min(centre + half, 1.0), images)

@@ -1,0 +1,39 @@
+# Everything a person does with this repository. Each target does all of its own set-up.
+PYTHON ?= python3
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help setup audit test lint bench clean
+.DEFAULT_GOAL := help
+
+help: ## what there is
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(VENV)/.installed ## virtual environment, pinned packages, published weights
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	$(VENV)/bin/glasshouse weights install
+	touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(PIP) -e '.[test]'
+	touch $@
+
+audit: setup ## attack a small model's gradients of embedded photographs and write a report
+	$(VENV)/bin/glasshouse audit --out audit
+
+lint: $(VENV)/.tested ## style and types
+	$(VENV)/bin/ruff check --quiet .
+	$(VENV)/bin/ruff format --check --quiet .
+	$(VENV)/bin/mypy
+
+test: lint ## style, types and all tests with branch coverage
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --cov --cov-report=term
+
+bench: $(VENV)/.tested ## speed, as ratios measured in one run; writes benchmarks/results and docs/benchmarks.md
+	$(VENV)/bin/python benchmarks/run.py
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) audit build dist

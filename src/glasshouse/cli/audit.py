@@ -1,0 +1,105 @@
+"""``glasshouse audit``: attack what a model would share, score what can be seen, write the report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+if TYPE_CHECKING:
+    from glasshouse.studies.results import AuditResult
+    from glasshouse.studies.runner import Summary
+
+Many = Optional[list[str]]  # noqa: UP045 - typer reads it at run time
+
+
+def audit(
+    model: Annotated[str | None, typer.Option(help="SPEC or FILE.py:FACTORY [default: lenet]")] = None,
+    weights: Annotated[Path | None, typer.Option(help="trained weights: .safetensors or weights-only .pt")] = None,
+    data: Annotated[str | None, typer.Option(help="SPEC, FILE.npz or DIRECTORY [default: photos]")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="where data sets lie [default: $GLASSHOUSE_DATA]")] = None,
+    download: Annotated[bool, typer.Option("--download", help="fetch the data set if it is not there")] = False,
+    size: Annotated[int | None, typer.Option(help="resize images to this many pixels")] = None,
+    images: Annotated[int | None, typer.Option(help="how many images to attack [default: 3]")] = None,
+    attack: Annotated[Many, typer.Option(help="attack SPEC, may be repeated")] = None,
+    defense: Annotated[Many, typer.Option(help="defense SPEC, may be repeated")] = None,
+    metric: Annotated[Many, typer.Option(help="metric SPEC, may be repeated")] = None,
+    steps: Annotated[int | None, typer.Option(help="steps of every attack that counts steps")] = None,
+    batch: Annotated[int | None, typer.Option(help="images behind one shared gradient [default: 1]")] = None,
+    bn: Annotated[str | None, typer.Option(help="batch norm of the victim: eval or train [default: both]")] = None,
+    labels: Annotated[str | None, typer.Option(help="labels are given or recovered [default: recovered]")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of everything random [default: 0]")] = None,
+    engine: Annotated[str, typer.Option(help="inline, or local worker processes")] = "local",
+    workers: Annotated[int | None, typer.Option(help="worker processes [default: one per core]")] = None,
+    minutes: Annotated[float | None, typer.Option(help="stop after this time; the same command goes on")] = None,
+    out: Annotated[Path, typer.Option(help="study directory")] = Path("audit"),
+    as_json: Annotated[bool, typer.Option("--json", help="print audit.json to standard output")] = False,
+) -> None:
+    """Attack a model's gradients, score what can be seen, and write a report."""
+    from glasshouse.cli.screen import counting
+    from glasshouse.reports import write_report
+    from glasshouse.studies.audit import Running, audit_plan
+    from glasshouse.studies.plan import Plan
+
+    chosen = {
+        "dataset": data,
+        "size": size,
+        "images": images,
+        "model": model,
+        "weights": None if weights is None else str(weights),
+        "attacks": tuple(attack) if attack else None,
+        "defenses": tuple(defense) if defense else None,
+        "metrics": tuple(metric) if metric else None,
+        "steps": steps,
+        "batch": batch,
+        "batchnorm": None if bn is None else (bn,),
+        "labels": labels,
+        "seed": seed,
+    }
+    settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    plan = Plan(**settings)
+    try:
+        with counting("Attacking", "cases") as progress:
+            extra = {} if workers is None else {"workers": workers}
+            running = Running(engine=engine, minutes=minutes, progress=progress, **extra)
+            result, summary = audit_plan(plan, out, running, root=data_root, download=download)
+    except KeyboardInterrupt:
+        print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {_same_command()}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    page = write_report(result)
+    if as_json:
+        print(json.dumps(result.to_json(), allow_nan=False))
+        return
+    _show(result, summary, page)
+
+
+def _same_command() -> str:
+    return shlex.join(["glasshouse", *sys.argv[1:]])
+
+
+def _show(result: AuditResult, summary: Summary, page: Path) -> None:
+    """Print the table, what is missing, and where the report is."""
+    from rich.console import Console
+
+    from glasshouse.cli.tables import result_table
+
+    console = Console()
+    console.print(result_table(result, console.width))
+    for line in result.skipped:
+        console.print(f"skipped {line}", style="yellow", markup=False)
+    for failure in result.failures:
+        console.print(
+            f"failed: {failure.setup.defense}, {failure.setup.attack}: {failure.reason}",
+            style="red",
+            markup=False,
+        )
+    if summary.left:
+        console.print(
+            f"{summary.left} of {summary.planned} cases are left. To go on:\n  {_same_command()}",
+            markup=False,
+        )
+    console.print(f"Report: {page}", markup=False, soft_wrap=True)

@@ -1,0 +1,45 @@
+"""The ``glasshouse`` command: gathers the commands and turns user errors into one line."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+
+from glasshouse.cli.audit import audit
+from glasshouse.cli.doctor import doctor
+from glasshouse.cli.gate import gate
+from glasshouse.cli.listing import list_names
+from glasshouse.cli.report import report
+from glasshouse.cli.show import show
+from glasshouse.cli.train import train
+from glasshouse.cli.weights import weights
+from glasshouse.errors import GlasshouseError
+
+app = typer.Typer(
+    name="glasshouse",
+    help="See what your shared gradients reveal of private images, and close the curtains.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(audit)
+app.command()(report)
+app.command()(gate)
+app.command()(train)
+app.command("list")(list_names)
+app.command()(show)
+app.command()(doctor)
+app.add_typer(weights, name="weights")
+
+
+def main() -> None:
+    """Run the command line; a GlasshouseError is one line and exit code 2, anything else is a bug."""
+    logging.basicConfig(level=logging.WARNING, format="glasshouse: %(message)s", stream=sys.stderr)
+    try:
+        app()
+    except GlasshouseError as error:
+        print(f"glasshouse: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)

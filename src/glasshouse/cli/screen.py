@@ -1,0 +1,76 @@
+"""What people see while they wait: bars with rate and time left, on the error stream."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+PLAIN_EVERY = 10.0
+
+Advance = Callable[[float, int], None]
+
+
+class RateColumn(ProgressColumn):
+    """How many of the things counted are done per minute."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        """The rate, once there is one."""
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed * 60:.1f} {self.unit}/min" if speed else "", style="dim")
+
+
+@contextmanager
+def counting(what: str, unit: str) -> Iterator[Advance]:
+    """Show progress through a counted job; plain lines where the output is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _plain(what, unit)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.1f}/{task.total:.0f}"),
+        RateColumn(unit),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=120) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _plain(what: str, unit: str) -> Advance:
+    """Progress as a line every few seconds, for logs and pipes."""
+    began = last = time.monotonic()
+    first: float | None = None
+
+    def advance(done: float, total: int) -> None:
+        nonlocal last, first
+        now = time.monotonic()
+        first = done if first is None else first
+        if now - last < PLAIN_EVERY and done < total:
+            return
+        last = now
+        rate = (done - first) / max(now - began, 1e-9)
+        left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
+        print(f"{what}: {done:.1f} of {total} {unit} ({rate * 60:.1f}/min{left})", file=sys.stderr, flush=True)
+
+    return advance

@@ -1,0 +1,41 @@
+"""``glasshouse show``: one attack, defense, metric, model or dataset with all its settings."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+FACTS = ("paper", "adversary", "needs", "label_use", "leaks_when", "source", "terms")
+
+
+def show(
+    kind: Annotated[str, typer.Argument(help="attack, defense, metric, model or dataset")],
+    name: Annotated[str, typer.Argument(help="its name")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Show settings, defaults, meaning, paper, and what an attacker must know."""
+    from glasshouse.cli.rooms import room
+
+    registry = room(kind)
+    cls = registry.get(name)
+    facts: dict[str, Any] = {"name": name, "what": " ".join((cls.__doc__ or "").split())}
+    for fact in FACTS:
+        value = getattr(cls, fact, None)
+        if isinstance(value, frozenset):
+            facts[fact] = sorted(str(one) for one in value)
+        elif isinstance(value, str):
+            facts[fact] = value
+    settings = [
+        {"name": one.name, "type": one.kind, "default": one.default, "meaning": one.meaning}
+        for one in registry.settings(name)
+    ]
+    if as_json:
+        print(json.dumps({**facts, "settings": settings}))
+        return
+    for fact, value in facts.items():
+        print(f"{fact.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}")
+    print("settings:" if settings else "settings: none")
+    for one in settings:
+        print(f"  {one['name']} ({one['type']}, default {one['default']}): {one['meaning']}")

@@ -1,0 +1,51 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from glasshouse.studies.results import AuditResult, Setup
+    from glasshouse.types import Interval
+
+WIDE = 120
+
+
+def result_table(result: AuditResult, width: int) -> Table:
+    """One line per setup, one column per metric; with 95 % intervals where the terminal is wide enough."""
+    metrics = result.plan.metrics
+    wide = width >= WIDE
+    conditions = _telling(result.setups)
+    seen = {one.setup: one.share for one in result.identified}
+    values = {(row.setup, row.metric): row.value for row in result.rows}
+    floor = {row.metric: row.value for row in result.floor}
+    table = Table(title=f"What could be seen (mean{', 95 % interval' if wide else ''})")
+    for name in ("defense", "attack", *conditions, "seen", *metrics):
+        table.add_column(name, overflow="fold")
+    for setup in result.setups:
+        share = seen.get(setup)
+        told = "" if share is None else f"{round(share.mean * share.images)} of {share.images}"
+        cells = [number(values.get((setup, metric)), wide) for metric in metrics]
+        table.add_row(setup.defense, setup.attack, *(getattr(setup.threat, one) for one in conditions), told, *cells)
+    cells = [number(floor.get(metric), wide) for metric in metrics]
+    table.add_row("floor", "mean color", *("" for _ in conditions), "", *cells, style="dim")
+    return table
+
+
+def _telling(setups: tuple[Setup, ...]) -> list[str]:
+    """The conditions that differ between setups; one that is the same everywhere tells nothing."""
+    return [one for one in ("round", "batchnorm") if len({getattr(setup.threat, one) for setup in setups}) > 1]
+
+
+def number(value: Interval | None, wide: bool) -> str:
+    """A mean, with its interval where there is room."""
+    if value is None:
+        return "n/a"
+    if math.isinf(value.mean):
+        return "identical"
+    if math.isnan(value.low) or not wide:
+        return f"{value.mean:.3g}"
+    return f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"

@@ -1,0 +1,231 @@
+"""What the page shows, as plain values: the results regrouped for people."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse.defenses import create as create_defense
+from glasshouse.metrics import metrics
+from glasshouse.registry import parse_spec
+from glasshouse.types import JSON
+
+SETUP = ("defense", "attack", "model", "round", "batchnorm")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A metric as a column: how it is called and which way leaks."""
+
+    metric: str
+    label: str
+    leaks_when: str
+
+    @property
+    def hint(self) -> str:
+        """What a reader should look for."""
+        return "higher = more can be seen" if self.leaks_when == "high" else "lower = more can be seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value of the table, written out."""
+
+    text: str
+    interval: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One setup of the table with its threat card."""
+
+    name: tuple[str, ...]
+    threat: JSON
+    seen: str
+    acts_on: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One reconstruction in the gallery."""
+
+    source: str
+    scores: tuple[str, ...]
+    seen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One attacked image and all its reconstructions."""
+
+    truth: str
+    name: str
+    pictures: tuple[Picture, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """A gallery of one condition: a column for each defense and attack, a strip for each image."""
+
+    title: str
+    heads: tuple[tuple[str, str], ...]
+    strips: tuple[Strip, ...]
+
+
+def setup_of(row: JSON) -> tuple[str, ...]:
+    """The words that tell one setup from another."""
+    return (row["defense"], row["attack"], row["model"], row["threat"]["round"], row["threat"]["batchnorm"])
+
+
+def columns(results: JSON) -> tuple[Column, ...]:
+    """The metrics of the study in the order of its plan."""
+    found = []
+    for metric in results["settings"]["metrics"]:
+        cls = metrics.get(parse_spec(metric)[0])
+        label = cls.label if ":" not in metric else f"{cls.label} {metric.partition(':')[2]}"
+        found.append(Column(metric, label, cls.leaks_when))
+    return tuple(found)
+
+
+def lines(results: JSON) -> tuple[Line, ...]:
+    """The table, one line per setup."""
+    seen = {setup_of(one): one for one in results["identified"]}
+    by_setup: dict[tuple[str, ...], dict[str, JSON]] = {}
+    for row in results["rows"]:
+        by_setup.setdefault(setup_of(row), {})[row["metric"]] = row
+    table = []
+    for name, rows in by_setup.items():
+        first = next(iter(rows.values()))
+        told = seen.get(name)
+        table.append(
+            Line(
+                name,
+                first["threat"],
+                f"{len(told['which'])} of {told['images']}" if told else "none finished",
+                create_defense(name[0]).acts_on,
+                tuple(cell(rows.get(column.metric)) for column in columns(results)),
+            )
+        )
+    return tuple(table)
+
+
+def cell(row: JSON | None) -> Cell:
+    """A value with its interval, or n/a with the reason."""
+    if row is None or not row["images"]:
+        return Cell("n/a", reason=row["reason"] if row else "not measured")
+    if row["mean"] is None:
+        return Cell("identical", reason="at least one reconstruction equals its original to the bit")
+    if row["low"] is None:
+        return Cell(short(row["mean"]), reason="one value for the whole set")
+    return Cell(short(row["mean"]), f"{short(row['low'])} to {short(row['high'])}")
+
+
+def short(value: float) -> str:
+    """A number with three digits that matter and no exponent where people would not want one."""
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2g}" if abs(value) < 0.01 else f"{value:.3f}"
+
+
+def walls(results: JSON, directory: Path, most: int = 24) -> tuple[Wall, ...]:
+    """Galleries of truth against reconstructions, one for each round and batch-norm mode."""
+    seen = {setup_of(one): set(one["which"]) for one in results["identified"]}
+    conditions: dict[tuple[str, str], dict[tuple[str, str], dict[int, JSON]]] = {}
+    scores: dict[tuple[tuple[str, ...], int], list[str]] = {}
+    labels = {column.metric: column.label for column in columns(results)}
+    truths = {image["place"]: image["file"] for image in results["images"]}
+    names = {image["place"]: image["class_name"] for image in results["images"]}
+    for one in results["per_image"]:
+        name = setup_of(one)
+        conditions.setdefault((name[3], name[4]), {}).setdefault((name[0], name[1]), {})[one["image"]] = one
+        value = "identical" if one["value"] is None else short(one["value"])
+        scores.setdefault((name, one["image"]), []).append(f"{labels[one['metric']]} {value}")
+    galleries = []
+    for (training, batchnorm), heads in conditions.items():
+        strips = []
+        for image in sorted(truths)[:most]:
+            pictures = []
+            for found in heads.values():
+                one = found.get(image)
+                if one is None:
+                    pictures.append(Picture("", ("not finished",), False))
+                    continue
+                name = setup_of(one)
+                pictures.append(
+                    Picture(
+                        inline(directory / one["guess"]),
+                        tuple(scores[name, image]),
+                        image in seen.get(name, ()),
+                    )
+                )
+            strips.append(Strip(inline(directory / truths[image]), names[image], tuple(pictures)))
+        galleries.append(Wall(condition(training, batchnorm), tuple(heads), tuple(strips)))
+    return tuple(galleries)
+
+
+def condition(training: str, batchnorm: str) -> str:
+    """A round and batch-norm mode in words."""
+    rounds = {"0": "before training (round 0)", "trained": "trained model", "given": "the model as given"}
+    modes = {
+        "eval": ", batch norm in eval mode (the literature's worst case)",
+        "train": ", batch norm in train mode (what clients send)",
+    }
+    return rounds.get(training, f"round {training}").capitalize() + modes.get(batchnorm, "")
+
+
+def inline(path: Path) -> str:
+    """A PNG file as a data address, so that the page stands alone."""
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def verdict(results: JSON) -> tuple[str, tuple[str, ...]]:
+    """One sentence and one line per defense, from the worst attack under each; never a human's judgement."""
+    worst = worst_by_defense(results["identified"])
+    if not worst:
+        return "Nothing was finished yet, so nothing can be said.", ()
+    sentences = []
+    for defense, one in worst.items():
+        name = "Without a defense" if defense == "none" else f"With {defense}"
+        low, high = one["low"], one["high"]
+        sentences.append(
+            f"{name}, {len(one['which'])} of {one['images']} images could be seen "
+            f"(worst attack: {one['attack']}; share {one['mean']:.0%}, 95 % interval {low:.0%} to {high:.0%})."
+        )
+    bare = worst.get("none")
+    open_ones = [name for name, one in worst.items() if name != "none" and one["which"]]
+    closed = [name for name, one in worst.items() if name != "none" and not one["which"]]
+    if bare is None:
+        head = "The undefended gradient was not attacked, so no defense can be credited."
+    elif not bare["which"]:
+        head = "These attacks saw nothing, even undefended: try stronger ones before you trust that."
+    elif closed and not open_ones:
+        head = f"Undefended, private images can be seen; {' and '.join(closed)} stopped these attacks."
+    elif closed:
+        head = (
+            f"Undefended, private images can be seen; {' and '.join(closed)} helped, {' and '.join(open_ones)} did not."
+        )
+    else:
+        head = "Private images can be seen, and none of the defenses tried closed the curtains."
+    return head, tuple(sentences)
+
+
+def worst_by_defense(identified: Iterable[JSON]) -> dict[str, JSON]:
+    """For each defense the setup in which most was seen."""
+    worst: dict[str, JSON] = {}
+    for one in identified:
+        if one["defense"] not in worst or one["mean"] > worst[one["defense"]]["mean"]:
+            worst[one["defense"]] = one
+    return worst
+
+
+def worst_image(results: JSON) -> JSON | None:
+    """The reconstruction that shows most, by the most perceptual metric that the study has."""
+    for name in ("lpips", "ssim", "psnr", "mse"):
+        found: list[JSON] = [one for one in results["per_image"] if parse_spec(one["metric"])[0] == name]
+        if found:
+            high = metrics.get(name).leaks_when == "high"
+            worst = float("inf") if high else float("-inf")
+            return max(found, key=lambda one: (1 if high else -1) * (worst if one["value"] is None else one["value"]))
+    return None

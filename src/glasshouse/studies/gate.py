@@ -1,0 +1,97 @@
+"""Whether a study stays within limits; used by continuous integration."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from glasshouse.errors import SettingError, StudyError
+from glasshouse.metrics import metrics
+from glasshouse.registry import parse_spec
+from glasshouse.studies.study import RESULT_FILE
+from glasshouse.types import JSON
+
+
+def read_results(directory: Path) -> JSON:
+    """Read the machine-readable results of a study directory."""
+    path = directory / RESULT_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StudyError(
+            f"{directory} holds no {RESULT_FILE}: run 'glasshouse audit --out {directory}' first."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path} cannot be read ({error}): run the audit again.") from error
+    if not isinstance(found, dict) or "rows" not in found:
+        raise StudyError(f"{path} holds no audit: run the audit again.")
+    return found
+
+
+def judge(
+    results: JSON, *, max_recognised: str | None, limits: tuple[str, ...], defense: str | None = None
+) -> tuple[bool, str]:
+    """Whether the worst setup is within every limit, and one line that says why."""
+    if max_recognised is None and not limits:
+        raise SettingError("The gate has no limit: give --max-recognised 5% or --max METRIC=VALUE.")
+    if results.get("pending") or results.get("failures"):
+        open_cases = results.get("pending", 0) + len(results.get("failures", ()))
+        return False, f"closed: {open_cases} cases are pending or failed, so the study proves nothing yet"
+    reasons = []
+    if max_recognised is not None:
+        reasons.append(_recognised(_of(results["identified"], defense), _share(max_recognised)))
+    reasons += [_metric(_of(results["rows"], defense), *_limit(text)) for text in limits]
+    closed = [line for passed, line in reasons if not passed]
+    if closed:
+        return False, f"closed: {'; '.join(closed)}"
+    return True, f"open: {'; '.join(line for _, line in reasons)}"
+
+
+def _of(rows: list[JSON], defense: str | None) -> list[JSON]:
+    chosen = [row for row in rows if defense is None or row["defense"] == defense]
+    if not chosen:
+        known = ", ".join(sorted({row["defense"] for row in rows})) or "none"
+        raise SettingError(f"The study has no rows for defense '{defense}': it has {known}.")
+    return chosen
+
+
+def _recognised(rows: list[JSON], limit: float) -> tuple[bool, str]:
+    worst = max(rows, key=lambda row: row["mean"])
+    line = (
+        f"{worst['mean']:.0%} recognised by machine (told from 100 others; no people were asked) under "
+        f"{worst['defense']} by {worst['attack']}, limit {limit:.0%}"
+    )
+    return worst["mean"] <= limit, line
+
+
+def _metric(rows: list[JSON], metric: str, limit: float) -> tuple[bool, str]:
+    found = [row for row in rows if row["metric"] == metric]
+    if not found:
+        known = ", ".join(sorted({row["metric"] for row in rows}))
+        raise SettingError(f"The study has no metric '{metric}': it has {known}.")
+    if all(row["images"] == 0 for row in found):
+        return False, f"{metric} has no value ({found[0].get('reason')})"
+    sign = 1 if metrics.get(parse_spec(metric)[0]).leaks_when == "high" else -1
+    values = [(sign * (sign * math.inf if row["mean"] is None else row["mean"]), row) for row in found if row["images"]]
+    leak, worst = max(values, key=lambda pair: pair[0])
+    line = f"{metric} {sign * leak:.4g} under {worst['defense']} by {worst['attack']}, limit {limit:g}"
+    return leak <= sign * limit, line
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise SettingError(f"--max-recognised {text} is not a share: write 5% or 0.05.")
+    return value
+
+
+def _limit(text: str) -> tuple[str, float]:
+    metric, equals, value = text.rpartition("=")
+    try:
+        return metric, float(value) if equals else math.nan
+    except ValueError:
+        raise SettingError(f"--max {text} is not METRIC=VALUE: write for example psnr=20.") from None
