@@ -24,7 +24,9 @@ from glasshouse.types import JSON, Interval, Threat, finite_or_none
 from glasshouse.versions import versions
 
 SCHEMA = 1
-STRUCTURE = ("ssim", "lpips")
+
+#: How far above the floor a reconstruction must be to count as seen; pure noise reaches SSIM 0.06.
+MARGINS = {"ssim": 0.1, "lpips": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +265,11 @@ class _Table:
         return answer
 
     def _shows(self, one: ReconstructionRecord) -> bool:
-        """Told from a hundred others, and above the floor in SSIM and LPIPS, those of them that are known.
+        """Told from a hundred others, and clearly above the floor in SSIM and LPIPS where those are known.
 
         PSNR is left out: noise that any eye looks through costs more PSNR than a flat colour.
         """
-        beats = [self._beats_floor(one, name) for name, metric in self.usable.items() if metric.name in STRUCTURE]
+        beats = [self._beats_floor(one, name) for name, metric in self.usable.items() if metric.name in MARGINS]
         return bool(self.scores.get((one.case_key, one.place, IDENTIFIED))) and all(beats)
 
     def _beats_floor(self, one: ReconstructionRecord, name: str) -> bool:
@@ -275,7 +277,8 @@ class _Table:
         floor = self.scores.get((FLOOR, one.place, name))
         if guess is None or floor is None:
             return False
-        return guess > floor if self.usable[name].leaks_when == "high" else guess < floor
+        gain = guess - floor if self.usable[name].leaks_when == "high" else floor - guess
+        return gain > MARGINS[self.usable[name].name]
 
     def failures(self) -> list[Failed]:
         """Every case that failed."""
