@@ -1,0 +1,5 @@
+"""``python -m glasshouse``."""
+
+from glasshouse.cli.main import main
+
+main()

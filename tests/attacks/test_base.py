@@ -1,0 +1,89 @@
+"""What every attack keeps: same seed same result, missing needs refused, results in range, no peeking."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from glasshouse.attacks import attacks
+from glasshouse.attacks.base import InversionAttack, best, with_steps
+from glasshouse.errors import AttackError, CapabilityError
+from glasshouse.types import Capability, Observation, Reconstruction
+
+SHORT = {"steps": 3}
+
+
+def short(name: str) -> InversionAttack:
+    return attacks.create(name, **SHORT)
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("name", attacks.names())
+def test_same_seed_same_result(name, lenet, small_photos, observe):
+    seen = observe(lenet, small_photos[:1], torch.tensor([3]))
+    first, second, other = (short(name)(lenet, seen, rng=rng(seed)) for seed in (0, 0, 1))
+    assert torch.equal(first.images, second.images)
+    assert first.objective == second.objective
+    assert not torch.equal(first.images, other.images)
+
+
+@pytest.mark.parametrize("name", attacks.names())
+def test_missing_needs_are_refused_before_any_work(name, lenet, small_photos, observe):
+    seen = observe(lenet, small_photos[:1], torch.tensor([3]))
+    update = dataclasses.replace(seen.rounds[0], kind="update")
+    blind = dataclasses.replace(seen, rounds=(update,))
+    with pytest.raises(CapabilityError, match="needs gradient"):
+        short(name)(lenet, blind, rng=rng())
+
+
+@pytest.mark.parametrize("name", attacks.names())
+def test_the_model_is_left_as_it_was(name, lenet, small_photos, observe):
+    before = {key: value.clone() for key, value in lenet.state_dict().items()}
+    short(name)(lenet, observe(lenet, small_photos[:1], torch.tensor([3])), rng=rng())
+    assert all(torch.equal(before[key], value) for key, value in lenet.state_dict().items())
+    assert not lenet.training
+    assert all(parameter.grad is None for parameter in lenet.parameters())
+
+
+@pytest.mark.parametrize("name", attacks.names())
+def test_batches_and_progress(name, lenet, small_photos, observe):
+    shares: list[float] = []
+    seen = observe(lenet, small_photos[:3], torch.tensor([1, 2, 2]))
+    result = short(name)(lenet, seen, rng=rng(), progress=shares.append)
+    assert result.images.shape == (3, 3, 16, 16)
+    assert shares[-1] == pytest.approx(1.0)
+    assert shares == sorted(shares)
+
+
+def test_an_observation_has_no_room_for_the_truth():
+    assert {field.name for field in dataclasses.fields(Observation)} == {
+        "rounds", "image", "batch_size", "batchnorm", "labels", "public",
+    }  # fmt: skip
+
+
+def test_offers_say_what_the_attacker_has(lenet, small_photos, observe):
+    seen = observe(lenet, small_photos[:1], torch.tensor([3]), give=True)
+    assert seen.offers == {Capability.GRADIENT, Capability.LABELS, Capability.RUNNING_STATISTICS}
+
+
+def test_the_best_restart_is_the_attackers_own_choice():
+    nan = torch.full((1, 1, 2, 2), float("nan"))
+    tries = [
+        Reconstruction(torch.zeros(1, 1, 2, 2), 0.5),
+        Reconstruction(torch.ones(1, 1, 2, 2), 0.25),
+        Reconstruction(nan, 0.0),
+        Reconstruction(torch.zeros(1, 1, 2, 2), float("nan")),
+    ]
+    assert best("some", tries) is tries[1]
+    with pytest.raises(AttackError, match="diverged in every restart"):
+        best("some", tries[2:])
+
+
+def test_steps_override():
+    assert with_steps(attacks.create("invgrad"), 7).steps == 7
+    assert with_steps(attacks.create("invgrad:steps=9"), None).steps == 9

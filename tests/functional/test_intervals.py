@@ -1,0 +1,36 @@
+"""Intervals against scipy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from glasshouse.functional.intervals import mean_interval, share_interval
+
+
+def test_bootstrap_against_scipy():
+    values = np.random.default_rng(0).normal(5, 2, 60)
+    mine = mean_interval(list(values))
+    theirs = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=5000, rng=1).confidence_interval
+    assert mine.mean == pytest.approx(values.mean())
+    assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high), abs=0.06)
+    assert mine.images == 60
+
+
+def test_same_values_same_interval():
+    assert mean_interval([1.0, 2.0, 4.0]) == mean_interval([1.0, 2.0, 4.0])
+
+
+def test_one_value_and_infinite_values():
+    assert mean_interval([3.0]).low == 3.0
+    assert mean_interval([3.0, math.inf]).mean == math.inf
+
+
+@pytest.mark.parametrize(("hits", "images"), [(0, 3), (3, 3), (2, 3), (17, 40)])
+def test_wilson_against_scipy(hits, images):
+    theirs = stats.binomtest(hits, images).proportion_ci(method="wilson")
+    mine = share_interval(hits, images)
+    assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high))

@@ -1,0 +1,95 @@
+"""The store keeps what it was given, all or nothing, and refuses what it cannot read."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+
+import pytest
+
+from glasshouse.errors import StudyError
+from glasshouse.store import ImageRecord, ReconstructionRecord, Score, Store
+
+IMAGES = [ImageRecord(place, f"id{place}", place, "cat", f"images/{place}.png", "0" * 64) for place in range(2)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "glasshouse.db")
+    store.add_images(IMAGES)
+    store.add_cases([("k1", {"attack": "a"}), ("k2", {"attack": "b"})])
+    yield store
+    store.close()
+
+
+def test_images_and_cases_come_back_and_planning_twice_changes_nothing(store):
+    store.finish("k1", {"seconds": 1.0}, [ReconstructionRecord("k1", 0, "images/g.png", "1" * 64)])
+    store.add_images(IMAGES)
+    store.add_cases([("k1", {"attack": "other"}), ("k3", {"attack": "c"})])
+    assert store.images() == IMAGES
+    cases = {case.key: case for case in store.cases()}
+    assert cases["k1"].state == "done"
+    assert cases["k1"].described == {"attack": "a"}
+    assert cases["k1"].outcome == {"seconds": 1.0}
+    assert cases["k3"].state == "pending"
+
+
+def test_finishing_is_all_or_nothing(store):
+    missing_image = ReconstructionRecord("k1", 99, "images/g.png", "1" * 64)
+    with pytest.raises(Exception, match="FOREIGN KEY"):
+        store.finish("k1", {}, [ReconstructionRecord("k1", 0, "images/g.png", "1" * 64), missing_image])
+    assert {case.key: case.state for case in store.cases()}["k1"] == "pending"
+    assert store.reconstructions() == []
+
+
+def test_failures_and_resets(store):
+    store.fail("k2", "no reason at all")
+    assert [case.reason for case in store.cases()] == [None, "no reason at all"]
+    store.finish("k1", {}, [ReconstructionRecord("k1", 0, "images/g.png", "1" * 64)])
+    store.add_scores([Score("k1", 0, "mse", 0.5)])
+    store.reset(["k1", "k2"])
+    assert {case.state for case in store.cases()} == {"pending"}
+    assert store.scores() == {}
+    assert store.reconstructions() == []
+    store.reset([])
+
+
+def test_scores_replace_and_keep_infinity(store):
+    store.add_scores([Score("k1", 0, "psnr", 20.0), Score("k1", 0, "ssim", None)])
+    store.add_scores([Score("k1", 0, "psnr", math.inf)])
+    assert store.scores() == {("k1", 0, "psnr"): math.inf, ("k1", 0, "ssim"): None}
+
+
+def test_a_newer_schema_is_refused(tmp_path):
+    Store(tmp_path / "glasshouse.db").close()
+    with sqlite3.connect(tmp_path / "glasshouse.db") as connection:
+        connection.execute("INSERT INTO schema_version VALUES (999)")
+    with pytest.raises(StudyError, match="newer Glasshouse"):
+        Store(tmp_path / "glasshouse.db")
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    (tmp_path / "glasshouse.db").write_bytes(b"this is not a database, whatever its name says" * 100)
+    with pytest.raises(StudyError, match="not a usable database"):
+        Store(tmp_path / "glasshouse.db")
+
+
+def test_a_migration_that_was_cut_short_starts_again(tmp_path):
+    """The tables and the number of a migration appear together or not at all."""
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from pathlib import Path; from glasshouse.store import migrations as m\n"
+        "m.MIGRATIONS = ((*m.MIGRATIONS[0][:2], 'SELECT crash()'),)\n"
+        "from glasshouse.store import Store\n"
+        "Store(Path(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "g.db")], check=False, env=os.environ, capture_output=True
+    )
+    assert done.returncode != 0
+    store = Store(tmp_path / "g.db")
+    assert store.cases() == []
+    store.close()

@@ -1,0 +1,56 @@
+"""What a client shares: the gradient of its batch, defended, with the signal-to-noise ratio of the defense."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from glasshouse import models
+from glasshouse.defenses import create
+from glasshouse.errors import ModelError
+from glasshouse.studies.victim import share
+from glasshouse.types import ImageSpec
+
+SPEC = ImageSpec(3, 32, 32, 10)
+
+
+def shared(model, photos, defense="none", mode="eval", give=False):
+    rng = torch.Generator().manual_seed(0)
+    labels = torch.tensor([0, 1, 2, 3])
+    return share(model, photos, labels, create(defense), image=SPEC, batchnorm=mode, give_labels=give, rng=rng)
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_the_shared_gradient_is_what_training_would_compute(photos, mode):
+    model = models.create("resnet20:width=4", SPEC)
+    seen = shared(model, photos, mode=mode).seen
+    twin = models.create("resnet20:width=4", SPEC).train(mode == "train")
+    F.cross_entropy(twin(photos), torch.tensor([0, 1, 2, 3])).backward()
+    for name, parameter in twin.named_parameters():
+        torch.testing.assert_close(seen.rounds[0].tensors[name], parameter.grad)
+    assert not model.training
+    assert float(model.network[1].running_mean.abs().sum()) == 0
+
+
+def test_labels_only_when_given(photos):
+    model = models.create("lenet", SPEC)
+    assert shared(model, photos).seen.labels is None
+    assert shared(model, photos, give=True).seen.labels.tolist() == [0, 1, 2, 3]
+
+
+def test_signal_to_noise(photos):
+    model = models.create("lenet", SPEC)
+    assert shared(model, photos).snr_db == math.inf
+    weak, strong = (shared(model, photos, f"gaussian:sigma={sigma}").snr_db for sigma in (0.01, 0.1))
+    assert weak - strong == pytest.approx(20, abs=1e-3)
+
+
+def test_nan_gradients_are_refused(photos):
+    model = models.create("lenet", SPEC)
+    with torch.no_grad():
+        model.network[0].weight.fill_(float("nan"))
+    with pytest.raises(ModelError, match="NaN or infinite"):
+        shared(model, photos)

@@ -1,0 +1,54 @@
+"""Files appear whole or not at all, and a folder has one owner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from glasshouse.errors import StudyError
+from glasshouse.files import sole_owner, write_atomic
+
+WRITE = (
+    "import sys; from pathlib import Path; from glasshouse.files import write_atomic\n"
+    "write_atomic(Path(sys.argv[1]), b'new')"
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [("file.before_fsync", b"old"), ("file.before_rename", b"old"), ("file.after_rename", b"new")],
+)
+def test_killed_anywhere_a_reader_sees_old_or_new(tmp_path, place, expected):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    env = {**os.environ, "GLASSHOUSE_FAILPOINT": place}
+    done = subprocess.run([sys.executable, "-c", WRITE, str(path)], env=env, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == expected
+    write_atomic(path, b"newer")
+    assert path.read_bytes() == b"newer"
+
+
+def test_a_failpoint_counts_visits(tmp_path):
+    env = {**os.environ, "GLASSHOUSE_FAILPOINT": "file.before_rename:2"}
+    done = subprocess.run([sys.executable, "-c", WRITE, str(tmp_path / "file")], env=env, check=False)
+    assert done.returncode == 0
+
+
+def test_one_owner_at_a_time(tmp_path):
+    with sole_owner(tmp_path), pytest.raises(StudyError, match="Another run"), sole_owner(tmp_path):
+        pass
+    with sole_owner(tmp_path):
+        pass
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StudyError, match="choose another"):
+        write_atomic(tmp_path / "file" / "inner", b"")
+    with pytest.raises(StudyError, match="choose another --out"), sole_owner(tmp_path / "file"):
+        pass
