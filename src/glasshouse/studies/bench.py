@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,6 +45,10 @@ class Bench:
     images: tuple[ImageRecord, ...]
     module: nn.Module | None = None
     _built: dict[str, nn.Module] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel without the networks built here: a worker builds its own, from SPEC or file and weights."""
+        return {**self.__dict__, "_built": {}}
 
     def perform(self, case: Case, progress: Progress) -> Outcome:
         """Share, attack, assign: one case from beginning to end."""

@@ -92,6 +92,8 @@ def _share(text: str) -> float:
 def _limit(text: str) -> tuple[str, float]:
     metric, equals, value = text.rpartition("=")
     try:
-        return metric, float(value) if equals else math.nan
+        if not equals or not math.isfinite(float(value)):
+            raise ValueError
+        return metric, float(value)
     except ValueError:
         raise SettingError(f"--max {text} is not METRIC=VALUE: write for example psnr=20.") from None

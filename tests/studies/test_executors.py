@@ -1,0 +1,45 @@
+"""Workers that die are replaced; cases that keep killing them are given up with a reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+from glasshouse.studies.audit import Running, audit_plan
+
+DYING = """
+import multiprocessing, os, signal
+from pathlib import Path
+from torch import nn
+
+def make():
+    marker = Path({marker!r})
+    if multiprocessing.parent_process() is not None and ({always} or not marker.exists()):
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 10))
+"""
+
+
+def dying_model(folder: Path, *, always: bool) -> str:
+    file = folder / "dying.py"
+    file.write_text(DYING.format(marker=str(folder / "marker"), always=always))
+    return f"{file}:make"
+
+
+def test_a_worker_that_dies_once_is_replaced(plan, tmp_path):
+    plan = dataclasses.replace(plan, model=dying_model(tmp_path, always=False))
+    _, summary = audit_plan(plan, tmp_path / "local", Running(engine="local", workers=2))
+    assert (summary.done, summary.failed) == (4, 0)
+    assert (tmp_path / "marker").exists()
+    audit_plan(plan, tmp_path / "inline", Running())
+    found = [json.loads((tmp_path / name / "audit.json").read_text())["rows"] for name in ("local", "inline")]
+    assert found[0] == found[1]
+
+
+def test_cases_that_kill_every_worker_fail_with_a_reason(plan, tmp_path):
+    plan = dataclasses.replace(plan, model=dying_model(tmp_path, always=True))
+    result, summary = audit_plan(plan, tmp_path / "study", Running(engine="local", workers=2))
+    assert summary.failed == 4
+    assert all("worker died" in failure.reason for failure in result.failures)
