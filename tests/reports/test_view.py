@@ -1,0 +1,62 @@
+"""The words and numbers of the report."""
+
+from __future__ import annotations
+
+import pytest
+
+from glasshouse.reports import figures, view
+
+
+def seen(defense: str, which: list[int], attack: str = "a") -> dict:
+    share = len(which) / 3
+    return {"defense": defense, "attack": attack, "which": which, "images": 3, "mean": share, "low": 0.0, "high": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("identified", "expected"),
+    [
+        ([], "Nothing was finished"),
+        ([seen("prune", [0])], "not attacked"),
+        ([seen("none", [])], "saw nothing, even undefended"),
+        ([seen("none", [0]), seen("prune", [])], "prune stopped these attacks"),
+        ([seen("none", [0]), seen("prune", []), seen("noise", [1])], "prune helped, noise did not"),
+        ([seen("none", [0]), seen("prune", [1])], "none of the defenses tried closed the curtains"),
+        ([seen("none", [0]), seen("prune", []), seen("prune", [0], "b")], "none of the defenses"),
+    ],
+)
+def test_verdicts(identified, expected):
+    head, lines = view.verdict({"identified": identified})
+    assert expected in head
+    assert len(lines) == len({one["defense"] for one in identified})
+
+
+def test_the_worst_attack_counts():
+    _, lines = view.verdict({"identified": [seen("none", [0], "weak"), seen("none", [0, 1], "strong")]})
+    assert "2 of 3 images could be seen (worst attack: strong" in lines[0]
+
+
+def test_cells():
+    row = {"images": 3, "mean": 12.345, "low": 11.0, "high": 13.0, "reason": None}
+    assert view.cell(row) == view.Cell("12.3", "11.0 to 13.0")
+    assert view.cell({**row, "mean": None}).text == "identical"
+    assert view.cell({**row, "low": None}).interval == ""
+    assert view.cell({**row, "images": 0, "reason": "why"}) == view.Cell("n/a", reason="why")
+    assert view.cell(None).text == "n/a"
+    assert [view.short(value) for value in (0.00012, 0.5, 31.26)] == ["0.00012", "0.500", "31.3"]
+
+
+def test_worst_image_prefers_the_perceptual_metric():
+    rows = [
+        {"metric": "psnr", "value": 40.0, "image": 0},
+        {"metric": "lpips", "value": 0.3, "image": 1},
+        {"metric": "lpips", "value": 0.1, "image": 2},
+    ]
+    assert view.worst_image({"per_image": rows})["image"] == 2
+    assert view.worst_image({"per_image": rows[:1]})["image"] == 0
+    assert view.worst_image({"per_image": [*rows[:1], {"metric": "psnr", "value": None, "image": 5}]})["image"] == 5
+    assert view.worst_image({"per_image": []}) is None
+
+
+def test_no_scatter_without_two_metrics():
+    assert figures.scatter({"settings": {"metrics": ["mse"]}, "per_image": [], "floor": []}) == ""
+    assert figures.scatter({"settings": {"metrics": ["mse", "psnr"]}, "per_image": [], "floor": []}) == ""
