@@ -1,0 +1,23 @@
+"""Timing: the median of repeated calls, after one that warms up."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+
+def seconds(call: Callable[[], object], *, repeats: int = 5) -> float:
+    """Median seconds of a call."""
+    call()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def row(what: str, measured: str, wanted: str, reached: bool) -> dict[str, object]:
+    """One line of a table of results."""
+    return {"what": what, "measured": measured, "wanted": wanted, "reached": reached}

@@ -1,0 +1,61 @@
+"""SSIM against torchmetrics and scikit-image; LPIPS against its backbone's own forward pass."""
+
+from __future__ import annotations
+
+import torch
+from clock import row, seconds
+from skimage.metrics import structural_similarity
+
+from glasshouse.metrics import create
+from glasshouse.metrics.lpips import TRUNKS, _prepare
+from glasshouse.torchvision_cpu import allow_cpu_torchvision
+
+allow_cpu_torchvision()
+from torchmetrics.functional.image import structural_similarity_index_measure  # noqa: E402
+
+PAIRS = 1000
+
+
+def run() -> list[dict[str, object]]:
+    """Measure both metrics on pairs of 32 px."""
+    rng = torch.Generator().manual_seed(0)
+    truth, guess = (torch.rand(PAIRS, 3, 32, 32, generator=rng) for _ in range(2))
+    return [*ssim(truth, guess), *lpips(truth[:256], guess[:256])]
+
+
+def ssim(truth: torch.Tensor, guess: torch.Tensor) -> list[dict[str, object]]:
+    metric = create("ssim")
+    mine = seconds(lambda: metric(truth, guess)) / PAIRS
+    theirs = seconds(lambda: structural_similarity_index_measure(guess, truth, data_range=1.0, reduction="none")) / PAIRS
+    few = [(a.numpy(), b.numpy()) for a, b in zip(truth[:100], guess[:100], strict=True)]
+
+    def slow() -> list[float]:
+        options = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
+        return [structural_similarity(a, b, data_range=1, channel_axis=0, **options) for a, b in few]
+
+    reference = seconds(slow, repeats=3) / len(few)
+    error = (metric(truth[:100], guess[:100]) - torch.tensor(slow())).abs().max()
+    return [
+        row("SSIM, microseconds per pair of 32 px", f"{mine * 1e6:.0f}", "", True),
+        row("SSIM against torchmetrics", f"{theirs / mine:.1f}x faster", "5x", theirs / mine >= 5),
+        row("SSIM against scikit-image", f"{reference / mine:.0f}x faster", "20x", reference / mine >= 20),
+        row("SSIM, largest difference from scikit-image", f"{error:.1e}", "1e-5", bool(error < 1e-5)),
+    ]
+
+
+def lpips(truth: torch.Tensor, guess: torch.Tensor) -> list[dict[str, object]]:
+    rows = []
+    for net in ("alex", "vgg"):
+        metric, trunk = create(f"lpips:net={net}"), TRUNKS[net]()
+        count = len(truth) if net == "alex" else 64
+        inputs = [_prepare(torch.cat(pair)) for pair in zip(truth[:count].split(64), guess[:count].split(64), strict=True)]
+
+        def forward(trunk=trunk, inputs=inputs) -> None:
+            with torch.no_grad():
+                for chunk in inputs:
+                    trunk(chunk)
+
+        whole = seconds(lambda metric=metric, count=count: metric(truth[:count], guess[:count]))
+        ratio = whole / seconds(forward)
+        rows.append(row(f"LPIPS {net} against its backbone's forward pass", f"{ratio:.2f}x", "1.2x", ratio <= 1.2))
+    return rows

@@ -1,0 +1,45 @@
+"""The README's and the docs' own Python blocks run, examples run, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+
+
+def blocks() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        code = "\n".join(match[1] for match in BLOCK.finditer(page.read_text(encoding="utf-8")))
+        if code:
+            found.append((page.relative_to(ROOT).as_posix(), code))
+    return found
+
+
+@pytest.mark.parametrize(("page", "code"), blocks(), ids=lambda value: value if value.endswith(".md") else "")
+def test_python_blocks_run(page, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, page, "exec"), {"__name__": "__main__"})
+
+
+def test_example_runs():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "own_model.py")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "report:" in done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
