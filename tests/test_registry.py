@@ -149,3 +149,11 @@ def test_plugins_are_found_by_entry_point(monkeypatch):
     entry = EntryPoint("plugin", "a_glasshouse_plugin", module.PLUGIN_GROUP)
     monkeypatch.setattr(module, "entry_points", lambda group: [entry] if group == module.PLUGIN_GROUP else [])
     assert registry.names() == ("extra", "thing")
+
+
+def test_a_plugin_that_cannot_be_imported_is_named(monkeypatch):
+    registry = small_registry()
+    entry = EntryPoint("broken", "no_such_module_anywhere", module.PLUGIN_GROUP)
+    monkeypatch.setattr(module, "entry_points", lambda group: [entry])
+    with pytest.raises(SettingError, match="Plugin 'broken' cannot be imported"):
+        registry.names()

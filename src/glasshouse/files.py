@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,22 +12,31 @@ from pathlib import Path
 from glasshouse.errors import StudyError
 from glasshouse.failpoints import failpoint
 
+UNFINISHED = ".part"
+
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file under a temporary name, bring it to disk, then give it its own name."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as file:
+        part = path.parent / f".{secrets.token_hex(8)}{UNFINISHED}"
+        with part.open("xb") as file:
             file.write(data)
             file.flush()
             failpoint("file.before_fsync")
             os.fsync(file.fileno())
         failpoint("file.before_rename")
-        Path(file.name).replace(path)
+        part.replace(path)
         failpoint("file.after_rename")
         _sync_folder(path.parent)
     except OSError as error:
         raise StudyError(f"Cannot write {path} ({error.strerror}): choose another place or make room.") from error
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed run left half-written; only its sole owner may."""
+    for part in folder.rglob(f".*{UNFINISHED}"):
+        part.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -115,7 +115,12 @@ class Registry(Generic[T]):
         for module in self._modules():
             importlib.import_module(f"{self.package}.{module}")
         for entry in entry_points(group=PLUGIN_GROUP):
-            entry.load()
+            try:
+                entry.load()
+            except ImportError as error:
+                raise SettingError(
+                    f"Plugin '{entry.name}' cannot be imported ({error}): repair or remove it."
+                ) from error
         self._complete = True
 
 

@@ -118,6 +118,7 @@ class Threat:
     batchnorm: str
     statistics: str
     labels: str
+    labels_right: float | None
     batch: int
     local_steps: int
     clients: int

@@ -173,6 +173,8 @@ def test_train_then_audit_beside_the_fresh_model(tmp_path):
     assert rounds == {"0", "trained"}
     with pytest.raises(GlasshouseError, match="safetensors"):
         invoke("train", str(tmp_path / "weights.pt"))
+    with pytest.raises(GlasshouseError, match="add at=training"):
+        invoke("train", str(weights), "--defense", "gaussian")
 
 
 def test_help_is_there_for_every_command():

@@ -10,7 +10,7 @@ from glasshouse import data
 from glasshouse.data.cifar10 import FOLDER, planes
 from glasshouse.errors import DataError
 
-NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
+NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 FILES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 
 

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import socket
 import struct
 import tarfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from urllib.error import URLError
 
 import numpy as np
@@ -15,7 +19,10 @@ from glasshouse.data.cifar10 import FOLDER
 from glasshouse.data.download import fetch
 from glasshouse.errors import DataError
 
-NOBODY = "http://127.0.0.1:9/"  # the discard port of this machine: nobody answers
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *parts):
+        """Say nothing."""
 
 
 def md5(content):
@@ -23,10 +30,23 @@ def md5(content):
 
 
 @pytest.fixture
-def mirror(tmp_path, monkeypatch):
-    """A mirror of MNIST on disk with three images in each split, as torchvision would find it on the web."""
-    folder = tmp_path / "mirror"
-    folder.mkdir()
+def site(tmp_path, monkeypatch):
+    """A folder, and the address at which a server on this machine publishes it."""
+    (tmp_path / "site").mkdir()
+    handler = partial(QuietHandler, directory=str(tmp_path / "site"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield tmp_path / "site", f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def mirror(site, monkeypatch):
+    """A mirror of MNIST with three images in each split, as torchvision would find it on the web."""
+    folder, address = site
     resources = []
     for prefix in ("train", "t10k"):
         parts = {"images-idx3": np.full((3, 28, 28), 9, np.uint8), "labels-idx1": np.array([3, 1, 2], np.uint8)}
@@ -36,7 +56,7 @@ def mirror(tmp_path, monkeypatch):
             (folder / f"{prefix}-{kind}-ubyte.gz").write_bytes(content)
             resources.append((f"{prefix}-{kind}-ubyte.gz", md5(content)))
     monkeypatch.setattr(vision.MNIST, "resources", resources)
-    monkeypatch.setattr(vision.MNIST, "mirrors", [f"{folder.as_uri()}/"])
+    monkeypatch.setattr(vision.MNIST, "mirrors", [address])
     return folder
 
 
@@ -54,19 +74,30 @@ def test_nothing_is_downloaded_unasked(tmp_path, mirror):
 
 def test_a_damaged_download_is_refused(tmp_path, mirror):
     (mirror / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"something else"))
-    with pytest.raises(DataError, match="MNIST cannot be downloaded.*by hand"):
+    with pytest.raises(DataError, match=r"MNIST cannot be downloaded") as caught:
         fetch("MNIST", tmp_path / "data")
+    assert "corrupted" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
 
 
-def test_an_unreachable_site_says_to_copy_the_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(vision.CIFAR10, "url", f"{NOBODY}cifar.tar.gz")
+def test_a_file_that_is_not_there_says_to_copy_the_files(tmp_path, site, monkeypatch):
+    monkeypatch.setattr(vision.CIFAR10, "url", f"{site[1]}cifar.tar.gz")
+    with pytest.raises(DataError, match=f"CIFAR10 cannot be downloaded.*404.*{tmp_path} by hand"):
+        fetch("CIFAR10", tmp_path)
+
+
+def test_a_site_that_nobody_answers_at_says_to_copy_the_files(tmp_path, monkeypatch):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(vision.CIFAR10, "url", f"http://127.0.0.1:{port}/cifar.tar.gz")
     with pytest.raises(DataError, match=f"CIFAR10 cannot be downloaded.*{tmp_path} by hand"):
         fetch("CIFAR10", tmp_path)
 
 
-def test_an_archive_of_cifar10_is_unpacked_and_read(tmp_path, monkeypatch, python2_pickle):
-    source = tmp_path / "source"
-    source.mkdir()
+def test_an_archive_of_cifar10_is_unpacked_and_read(tmp_path, site, monkeypatch, python2_pickle):
+    source, address = site
     batch = {b"data": np.full((2, 3072), 5, np.uint8), b"labels": [1, 0]}
     files = {name: python2_pickle(batch) for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch")}
     files["batches.meta"] = python2_pickle({b"label_names": [b"ant", b"bee"]})
@@ -76,7 +107,7 @@ def test_an_archive_of_cifar10_is_unpacked_and_read(tmp_path, monkeypatch, pytho
             archive.add(source / name, f"{FOLDER}/{name}")
     sums = {name: md5(content) for name, content in files.items()}
     for attribute, value in {
-        "url": (source / "cifar-10-python.tar.gz").as_uri(),
+        "url": f"{address}cifar-10-python.tar.gz",
         "tgz_md5": md5((source / "cifar-10-python.tar.gz").read_bytes()),
         "train_list": [[name, sums[name]] for name in files if name.startswith("data")],
         "test_list": [["test_batch", sums["test_batch"]]],

@@ -58,7 +58,7 @@ def test_grey_and_colour_mixed_give_colour(tmp_path, draw):
 def test_different_sizes_want_the_size_option(tmp_path, draw):
     draw(tmp_path / "a.png")
     draw(tmp_path / "b.png", size=(9, 8))
-    with pytest.raises(DataError, match="2 different sizes.*--size"):
+    with pytest.raises(DataError, match=r"2 different sizes.*--size"):
         open_folder(tmp_path)
     found = open_folder(tmp_path, size=6)
     assert found.spec.shape == (1, 6, 6)

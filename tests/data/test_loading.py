@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from glasshouse import data
@@ -42,11 +41,6 @@ def test_the_current_directory_has_a_name(tmp_path, draw, monkeypatch):
 def test_a_path_with_a_colon_is_a_path(tmp_path, draw):
     draw(tmp_path / "12:30" / "a.png")
     assert data.load(str(tmp_path / "12:30")).ids == ["a"]
-
-
-def test_a_directory_beside_the_root_is_found(tmp_path, save_npz):
-    save_npz(tmp_path / "cifar10.npz")
-    assert np.array_equal(data.load("cifar10", root=tmp_path).labels, [2, 1, 0, 1])
 
 
 @pytest.mark.parametrize(

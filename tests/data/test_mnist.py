@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,7 +94,7 @@ MISFITS = {"images": np.zeros((3, 28, 28), np.uint8), "too few": np.zeros(2, np.
 @pytest.mark.parametrize("array", MISFITS.values(), ids=MISFITS)
 def test_labels_that_do_not_fit_are_refused_by_name(root, array):
     (root / "mnist" / LABELS).write_bytes(idx(array))
-    with pytest.raises(DataError, match="t10k-(images|labels)-idx"):
+    with pytest.raises(DataError, match=r"t10k-(images|labels)-idx"):
         data.load("mnist", root=root)
 
 
@@ -116,13 +115,21 @@ def test_a_truncated_gz_is_refused_by_name(tmp_path):
         read_idx(path)
 
 
+def outcome(path):
+    try:
+        return read_idx(path)
+    except DataError as error:
+        return str(error)
+
+
 @given(tail=st.binary(max_size=64), magic=st.sampled_from([b"", b"\0\0\x08", b"\0\0\x08\x01", b"\0\0\x08\x03"]))
 @example(magic=b"\0\0\x08\x01", tail=b"\0\0\0\x02\x05\x06")
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_random_bytes_give_an_array_or_a_data_error(tmp_path_factory, magic, tail):
     path = tmp_path_factory.getbasetemp() / "random-idx-ubyte"
     path.write_bytes(magic + tail)
-    expect_array_or_data_error(path)
+    found = outcome(path)
+    assert path.name in found if isinstance(found, str) else found.dtype == np.uint8
 
 
 @given(place=st.integers(0, 10_000), flip=st.integers(1, 255))
@@ -132,11 +139,5 @@ def test_mutated_gz_files_give_an_array_or_a_data_error(tmp_path_factory, place,
     content[place % len(content)] ^= flip
     path = tmp_path_factory.getbasetemp() / "mutated-idx-ubyte.gz"
     path.write_bytes(content)
-    expect_array_or_data_error(path)
-
-
-def expect_array_or_data_error(path: Path):
-    try:
-        assert read_idx(path).dtype == np.uint8
-    except DataError as error:
-        assert path.name in str(error)
+    found = outcome(path)
+    assert path.name in found if isinstance(found, str) else found.dtype == np.uint8

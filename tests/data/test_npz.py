@@ -105,6 +105,13 @@ def test_a_malformed_file_is_refused_by_name(tmp_path, save_npz, damage):
         open_npz(path, "test")
 
 
+def outcome(path):
+    try:
+        return open_npz(path, "test")
+    except DataError as error:
+        return str(error)
+
+
 @given(changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3))
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_mutated_files_give_images_or_a_data_error(tmp_path_factory, changes):
@@ -114,7 +121,5 @@ def test_mutated_files_give_images_or_a_data_error(tmp_path_factory, changes):
     for place, value in changes:
         content[place % len(content)] = value
     path.write_bytes(content)
-    try:
-        assert len(open_npz(path, "test")) == 4
-    except DataError as error:
-        assert "mutated" in str(error)
+    found = outcome(path)
+    assert "mutated" in found if isinstance(found, str) else len(found) == 4

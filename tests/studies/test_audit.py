@@ -265,3 +265,61 @@ def test_capabilities_are_checked_before_any_work(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(InvGrad, "needs", frozenset({Capability.PUBLIC_IMAGES}))
     with pytest.raises(CapabilityError, match="needs public images"):
         run(plan, tmp_path)
+
+
+def test_seen_does_not_depend_on_the_metrics_asked_for(plan, tmp_path):
+    few, many = (dataclasses.replace(plan, metrics=metrics) for metrics in (("mse",), ("mse", "ssim", "psnr")))
+    first, second = run(few, tmp_path / "few")[0], run(many, tmp_path / "many")[0]
+    assert "ssim" in first.judges
+    assert [one.images for one in first.identified] == [one.images for one in second.identified]
+    assert {row.metric for row in first.rows} == {"mse"}
+
+
+def test_steps_set_from_outside_are_shown(plan, tmp_path):
+    result, _ = run(dataclasses.replace(plan, steps=2), tmp_path)
+    assert {setup.attack for setup in result.setups} == {"invgrad:steps=2"}
+
+
+def test_other_images_in_the_same_directory_are_refused(tmp_path):
+    def again(seed: int) -> None:
+        images = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(seed))
+        gh.audit("lenet:width=4", images, [1], attacks=["invgrad:steps=2"], metrics=["mse"], out=tmp_path)
+
+    again(0)
+    again(0)
+    with pytest.raises(StudyError, match="other images"):
+        again(1)
+
+
+def test_the_same_attack_twice_counts_once(plan, tmp_path):
+    result, summary = run(dataclasses.replace(plan, attacks=("invgrad:steps=4", "invgrad:steps=4")), tmp_path)
+    assert (summary.planned, summary.left) == (4, 0)
+    assert [one.share.images for one in result.identified] == [2, 2]
+
+
+def test_one_class_still_has_a_gradient(tmp_path):
+    result = gh.audit("lenet:width=4", torch.rand(1, 3, 16, 16), [0], attacks=["invgrad:steps=2"], metrics=["mse"])
+    assert not result.failures
+    with pytest.raises(ModelError, match="one output"):
+        gh.audit(nn.Sequential(nn.Flatten(), nn.Linear(768, 1)), torch.rand(1, 3, 16, 16), [0])
+
+
+def test_batch_norm_that_cannot_train_on_one_image_fails_with_a_reason(tmp_path):
+    images = torch.rand(1, 1, 8, 8)
+    result = gh.audit("resnet18", images, [0], attacks=["invgrad:steps=1"], metrics=["mse"], out=tmp_path)
+    assert [failure.setup.threat.batchnorm for failure in result.failures] == ["train"]
+    assert "use a larger --batch" in result.failures[0].reason
+
+
+def test_a_gradient_of_zero_fails_with_a_reason():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(768, 2))
+    with torch.no_grad():
+        model[1].weight.zero_()
+        model[1].bias.copy_(torch.tensor([1e4, -1e4]))
+    result = gh.audit(model, torch.rand(1, 3, 16, 16), [0], attacks=["invgrad:steps=1"], metrics=["mse"])
+    assert "exactly zero" in result.failures[0].reason
+
+
+def test_channels_that_no_picture_has_are_refused():
+    with pytest.raises(DataError, match="4 channels"):
+        gh.audit("lenet", torch.rand(1, 4, 16, 16), [0])

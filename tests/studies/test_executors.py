@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from glasshouse import data
 from glasshouse.studies.audit import Running, audit_plan
 
 DYING = """
@@ -41,5 +42,33 @@ def test_a_worker_that_dies_once_is_replaced(plan, tmp_path):
 def test_cases_that_kill_every_worker_fail_with_a_reason(plan, tmp_path):
     plan = dataclasses.replace(plan, model=dying_model(tmp_path, always=True))
     result, summary = audit_plan(plan, tmp_path / "study", Running(engine="local", workers=2))
-    assert summary.failed == 4
+    assert (summary.failed, summary.done) == (4, 0)
     assert all("worker died" in failure.reason for failure in result.failures)
+
+
+DEADLY = """
+import os, signal
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3 * 16 * 16, 10)
+
+    def forward(self, images):
+        import multiprocessing
+        if multiprocessing.parent_process() is not None and float(images.sum()) == {total}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.fc(images.flatten(1))
+"""
+
+
+def test_a_case_that_kills_its_worker_takes_no_other_case_along(plan, tmp_path):
+    images, _ = data.load("photos:size=16").batch([1])
+    (tmp_path / "deadly.py").write_text(
+        DEADLY.format(total=repr(float((images[0] * 255).round().div(255)[None].sum())))
+    )
+    plan = dataclasses.replace(plan, model=f"{tmp_path / 'deadly.py'}:Net", images=3)
+    result, summary = audit_plan(plan, tmp_path / "study", Running(engine="local", workers=2))
+    assert (summary.failed, summary.done) == (2, 4)
+    assert {failure.images for failure in result.failures} == {(1,)}

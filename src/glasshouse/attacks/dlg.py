@@ -98,5 +98,7 @@ class DLG(InversionAttack):
             progress((step + 1) / self.steps)
             if value < self.stop_below:
                 break
-        final = targets.argmax(1) if soft else labels
-        return Reconstruction(dummy.detach().clamp(0, 1), value, final)
+        with torch.no_grad():
+            dummy.clamp_(0, 1)
+        final = targets.detach().argmax(1) if soft else labels
+        return Reconstruction(dummy.detach(), float(objective()), final)

@@ -61,14 +61,15 @@ def _plain(what: str, unit: str) -> Advance:
     """Progress as a line every few seconds, for logs and pipes."""
     began = last = time.monotonic()
     first: float | None = None
+    ended = False
 
     def advance(done: float, total: int) -> None:
-        nonlocal last, first
+        nonlocal last, first, ended
         now = time.monotonic()
         first = done if first is None else first
-        if now - last < PLAIN_EVERY and done < total:
+        if ended or (now - last < PLAIN_EVERY and done < total):
             return
-        last = now
+        last, ended = now, done >= total
         rate = (done - first) / max(now - began, 1e-9)
         left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
         print(f"{what}: {done:.1f} of {total} {unit} ({rate * 60:.1f}/min{left})", file=sys.stderr, flush=True)

@@ -49,6 +49,8 @@ def train(
     network = own.build(model, train_set.spec, seed=seed)
     own.inspect(network, train_set.spec)
     guard = defenses.create(defense)
+    if guard.name != "none" and "training" not in guard.acts_on:
+        raise SettingError(f"'{defense}' acts on {guard.acts_on}, not while training: add at=training.")
     rng = torch.Generator().manual_seed(seed)
     with counting("Training", "epochs") as progress:
         loss = fit(

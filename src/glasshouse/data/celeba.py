@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from glasshouse import checks
 from glasshouse.data.base import ImageSet, datasets
 from glasshouse.data.folder import open_files
 from glasshouse.data.official import OfficialDataset
@@ -25,6 +26,10 @@ class CelebA(OfficialDataset):
     terms: ClassVar[str] = "non-commercial research (Liu et al. 2015)"
 
     people: int = setting(100, "how many people, those with the most images first")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.at_least("people", self.people, 1)
 
     def layout(self) -> str:
         """The official files."""

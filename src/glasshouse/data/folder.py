@@ -40,6 +40,8 @@ def open_files(
     channels: int | None = None,
 ) -> ImageSet:
     """An ImageSet over files, each decoded once to check it and again when asked for; bad ones are named."""
+    if not files:
+        raise DataError(f"There are no images of '{name}' under {root}: copy the official files there again.")
     good: list[int] = []
     shapes: set[tuple[int, ...]] = set()
     skipped: list[str] = []

@@ -21,15 +21,15 @@ def load(
 ) -> ImageSet:
     """Open a data set by SPEC, an NPZ file, or a folder of images, resized if ``size`` is given."""
     path = Path(source)
-    if parse_spec(source)[0] in datasets.names():
+    if path.parent == Path() and not path.suffix and parse_spec(source)[0] in datasets.names():
         settings = {} if size is None else {"size": size}
         return datasets.create(source, **settings).load(root, download=download)
+    if path.is_dir():
+        return open_folder(path, size=size)
     if source.endswith(".npz"):
         if not path.is_file():
             raise DataError(f"There is no file {source}: check the path.")
         return open_npz(path, split).fitted(size, None)
-    if path.is_dir():
-        return open_folder(path, size=size)
     if path.parent != Path() or path.is_file():
         raise DataError(f"{source} is neither a directory nor an .npz file: give one of them, or a data set's name.")
     raise UnknownNameError("dataset", source, datasets.names())

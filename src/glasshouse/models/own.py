@@ -101,13 +101,13 @@ def inspect(model: nn.Module, image: ImageSpec) -> int:
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ModelError("The model has no parameters that require gradients, so it shares none: nothing to audit.")
-    wrong = {parameter.dtype for parameter in parameters} - {torch.float32, torch.float64}
+    wrong = {parameter.dtype for parameter in parameters} - {torch.float32}
     if wrong:
         raise ModelError(f"The model is in {', '.join(map(str, wrong))}: call model.float() before the audit.")
     if model.training:
         log.warning("The model was in train mode; it was switched to eval mode.")
         model.eval()
-    images = torch.full((2, *image.shape), 0.5, dtype=parameters[0].dtype)
+    images = torch.full((2, *image.shape), 0.5)
     try:
         with torch.no_grad():
             output = model(images)
@@ -121,6 +121,8 @@ def inspect(model: nn.Module, image: ImageSpec) -> int:
         raise ModelError(f"The model returns {type(output).__name__}, not a tensor of logits: return logits only.")
     if output.ndim != 2 or len(output) != 2:
         raise ModelError(f"The model returns shape {tuple(output.shape)} for 2 images: return logits (N, classes).")
+    if output.shape[1] < 2:
+        raise ModelError("The model has one output, so its cross-entropy gradient is always zero: give it two or more.")
     if output.shape[1] < image.classes:
         raise ModelError(
             f"The model has {output.shape[1]} outputs, but the data has {image.classes} classes: "

@@ -44,6 +44,7 @@ class Line:
 
     name: tuple[str, ...]
     threat: JSON
+    finished: bool
     seen: str
     acts_on: str
     cells: tuple[Cell, ...]
@@ -105,6 +106,7 @@ def lines(results: JSON) -> tuple[Line, ...]:
             Line(
                 name,
                 first["threat"],
+                told is not None,
                 f"{len(told['which'])} of {told['images']}" if told else "none finished",
                 create_defense(name[0]).acts_on,
                 tuple(cell(rows.get(column.metric)) for column in columns(results)),

@@ -23,7 +23,7 @@ from glasshouse.studies.plan import DEFAULT_METRICS, Plan
 from glasshouse.studies.results import AuditResult, collect
 from glasshouse.studies.runner import RunProgress, Summary, run
 from glasshouse.studies.scoring import check_pictures, measures, score
-from glasshouse.studies.study import prepare
+from glasshouse.studies.study import Study, prepare
 from glasshouse.types import BatchNorm
 
 ENGINES: dict[str, Callable[[int], Executor]] = {"inline": lambda workers: Inline(), "local": Local}
@@ -124,18 +124,27 @@ def _carry_out(
     study = prepare(plan, directory, materials, module)
     try:
         study.store.reset(check_pictures(study))
-        summary = run(
-            study.cases,
-            study.store,
-            study.bench,
-            executor=running.executor(),
-            minutes=running.minutes,
-            progress=running.progress,
-        )
-        usable = measures(study)
-        score(study, usable.usable)
-        result = collect(study, usable, terms=materials.terms, skipped=materials.skipped)
-        result.save()
-        return result, summary
+        try:
+            summary = run(
+                study.cases,
+                study.store,
+                study.bench,
+                executor=running.executor(),
+                minutes=running.minutes,
+                progress=running.progress,
+            )
+        except KeyboardInterrupt:
+            _write_down(study, materials)
+            raise
+        return _write_down(study, materials), summary
     finally:
         study.store.close()
+
+
+def _write_down(study: Study, materials: Materials) -> AuditResult:
+    """Score what is finished and write ``audit.json``."""
+    known = measures(study)
+    score(study, known)
+    result = collect(study, known, terms=materials.terms, skipped=materials.skipped)
+    result.save()
+    return result

@@ -64,41 +64,48 @@ class Local(Executor):
     workers: int
 
     def work(self, cases: Sequence[Case], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
-        """Yield cases as workers finish them."""
+        """Yield cases as workers finish them; one in whose time a worker died is tried again by itself."""
         if bench.module is not None:
             raise StudyError("A model given as an object cannot be sent to workers: use engine='inline'.")
-        left = {case.key(): case for case in cases}
-        deaths: dict[str, int] = {}
+        left, suspects = list(cases), []
         while left and time.monotonic() < deadline:
-            with _pool(self.workers, bench, watch) as pool:
-                try:
-                    for case, outcome in self._drain(pool, left, deadline):
-                        del left[case.key()]
-                        yield case, outcome
-                except BrokenProcessPool:
-                    for key in list(left):
-                        deaths[key] = deaths.get(key, 0) + 1
-                        if deaths[key] > RETRIES:
-                            yield (
-                                left.pop(key),
-                                Failure(f"A worker died {deaths[key]} times while this was pending."),
-                            )
-                    continue
-            return
+            running: list[Case] = []
+            try:
+                yield from self._drain(left, running, bench, watch, deadline)
+            except BrokenProcessPool:
+                suspects += running
+        for case in suspects:
+            yield from self._alone(case, bench, watch, deadline)
 
-    def _drain(self, pool: ProcessPoolExecutor, left: dict[str, Case], deadline: float) -> Iterator[Finished]:
+    def _drain(
+        self, left: list[Case], running: list[Case], bench: Bench, watch: Watch, deadline: float
+    ) -> Iterator[Finished]:
         """Keep every worker busy until nothing is left or the time is up; running cases are finished."""
-        queue = list(left.values())
-        running: dict[Future[Outcome | Failure], Case] = {}
-        while queue or running:
-            while queue and len(running) < self.workers and time.monotonic() < deadline:
-                case = queue.pop(0)
-                running[pool.submit(_in_worker, case)] = case
-            if not running:
+        futures: dict[Future[Outcome | Failure], Case] = {}
+        with _pool(self.workers, bench, watch) as pool:
+            while left or futures:
+                while left and len(futures) < self.workers and time.monotonic() < deadline:
+                    running.append(left[0])
+                    futures[pool.submit(_in_worker, left.pop(0))] = running[-1]
+                if not futures:
+                    return
+                done, _ = wait(futures, return_when=FIRST_COMPLETED)
+                for future in done:
+                    outcome, case = future.result(), futures.pop(future)
+                    running.remove(case)
+                    yield case, outcome
+
+    def _alone(self, case: Case, bench: Bench, watch: Watch, deadline: float) -> Iterator[Finished]:
+        """Try a case in a worker of its own, so that no other case pays for its deaths."""
+        for _ in range(RETRIES):
+            if time.monotonic() >= deadline:
                 return
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield running.pop(future), future.result()
+            try:
+                yield from Local(1)._drain([case], [], bench, watch, deadline)
+                return
+            except BrokenProcessPool:
+                continue
+        yield case, Failure(f"The worker died {RETRIES + 1} times in the middle of this case: is there enough memory?")
 
 
 def _perform(bench: Bench, case: Case, watch: Watch) -> Outcome | Failure:

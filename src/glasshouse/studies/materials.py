@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from glasshouse import checks, data
 from glasshouse.data import ImageSet
+from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
 GALLERY = 100
@@ -53,6 +54,8 @@ def from_dataset(
 def from_tensors(images: Tensor, labels: Tensor, seed: int) -> Materials:
     """Take images and labels as a caller hands them over."""
     checks.images("images", images)
+    if images.shape[1] not in (1, 3):
+        raise DataError(f"images have {images.shape[1]} channels: give grey (1) or colour (3) images.")
     classes = max(int(labels.max()) + 1, 1) if labels.numel() else 1
     spec = ImageSpec(images.shape[1], images.shape[2], images.shape[3], classes)
     checks.labels(labels, spec, len(images))

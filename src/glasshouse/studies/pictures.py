@@ -33,9 +33,14 @@ def to_png(pixels: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
+def picture_file(name: str) -> str:
+    """Where a picture of that name lies in a study's directory."""
+    return f"images/{name}.png"
+
+
 def save_picture(directory: Path, name: str, pixels: np.ndarray) -> tuple[str, str]:
     """Write a picture as ``images/NAME.png``; return its relative path and the SHA-256 of its pixels."""
-    file = f"images/{name}.png"
+    file = picture_file(name)
     write_atomic(directory / file, to_png(pixels))
     return file, fingerprint(pixels)
 

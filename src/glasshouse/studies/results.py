@@ -18,15 +18,12 @@ from glasshouse.metrics import SetMetric, create
 from glasshouse.store import CaseRecord, ImageRecord, ReconstructionRecord
 from glasshouse.studies.case import Case
 from glasshouse.studies.plan import Plan
-from glasshouse.studies.scoring import FLOOR, IDENTIFIED, Measures, set_value
+from glasshouse.studies.scoring import FLOOR, IDENTIFIED, MARGINS, Measures, set_value
 from glasshouse.studies.study import RESULT_FILE, Study
 from glasshouse.types import JSON, Interval, Threat, finite_or_none
 from glasshouse.versions import versions
 
 SCHEMA = 1
-
-#: How far above the floor a reconstruction must be to count as seen; pure noise reaches SSIM 0.06.
-MARGINS = {"ssim": 0.1, "lpips": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +91,7 @@ class AuditResult:
     identified: tuple[Identified, ...]
     failures: tuple[Failed, ...]
     pending: int
+    judges: tuple[str, ...] = ()
     terms: str = ""
     skipped: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -124,6 +122,7 @@ class AuditResult:
                 {**_setup_json(one.setup), "images": list(one.images), "reason": one.reason} for one in self.failures
             ],
             "pending": self.pending,
+            "judges": list(self.judges),
             "skipped": list(self.skipped),
             "settings": {**dataclasses.asdict(self.plan), "terms": self.terms, "versions": self.versions},
         }
@@ -176,6 +175,7 @@ def collect(study: Study, measures: Measures, *, terms: str = "", skipped: tuple
         identified=tuple(table.identified()),
         failures=tuple(table.failures()),
         pending=states.count("pending"),
+        judges=tuple(measures.judges),
         terms=terms,
         skipped=skipped,
         seconds=sum(records[case.key()].outcome.get("seconds", 0.0) for case in planned),
@@ -198,7 +198,7 @@ class _Table:
         self.records = records
         self.pictures = pictures
         self.scores = study.store.scores()
-        self.usable, self.missing = measures.usable, measures.missing
+        self.usable, self.judges, self.missing = measures.usable, measures.judges, measures.missing
 
     def found(self, setup: Setup) -> list[ReconstructionRecord]:
         """The reconstructions of a setup in the order of the images."""
@@ -243,7 +243,7 @@ class _Table:
 
     def floor(self) -> list[Row]:
         """What the truth's own mean colour would score: the guess a real attack must beat."""
-        nothing = Threat("none", "none", "none", 1, 0, 0, "none", "none", None)
+        nothing = Threat("none", "none", "none", None, 1, 0, 0, "none", "none", None)
         setup = Setup(self.study.plan.dataset, "none", "none", "mean color", self.study.plan.seed, nothing)
         places = range(len(self.study.bench.images))
         rows = []
@@ -265,11 +265,11 @@ class _Table:
         return answer
 
     def _shows(self, one: ReconstructionRecord) -> bool:
-        """Told from a hundred others, and clearly above the floor in SSIM and LPIPS where those are known.
+        """Told from a hundred others, and clearly above the floor in SSIM and LPIPS, those that can be computed.
 
         PSNR is left out: noise that any eye looks through costs more PSNR than a flat colour.
         """
-        beats = [self._beats_floor(one, name) for name, metric in self.usable.items() if metric.name in MARGINS]
+        beats = [self._beats_floor(one, name) for name in self.judges]
         return bool(self.scores.get((one.case_key, one.place, IDENTIFIED))) and all(beats)
 
     def _beats_floor(self, one: ReconstructionRecord, name: str) -> bool:
@@ -277,8 +277,8 @@ class _Table:
         floor = self.scores.get((FLOOR, one.place, name))
         if guess is None or floor is None:
             return False
-        gain = guess - floor if self.usable[name].leaks_when == "high" else floor - guess
-        return gain > MARGINS[self.usable[name].name]
+        gain = guess - floor if self.judges[name].leaks_when == "high" else floor - guess
+        return gain > MARGINS[name]
 
     def failures(self) -> list[Failed]:
         """Every case that failed."""
@@ -295,15 +295,15 @@ def _kind(case: Case) -> tuple[object, ...]:
 
 
 def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:
-    """The setup that some cases share; signal-to-noise is averaged over them."""
+    """The setup that some cases share."""
     case = cases[0]
-    ratios = [records[one.key()].outcome.get("snr_db") for one in cases]
-    known = [ratio for ratio in ratios if ratio is not None]
-    return Setup(case.dataset, case.model, case.defense, case.attack, case.seed, threat_card(case, known))
+    threat = threat_card(cases, [records[one.key()].outcome for one in cases])
+    return Setup(case.dataset, case.model, case.defense, case.attack, case.seed, threat)
 
 
-def threat_card(case: Case, ratios: Sequence[float]) -> Threat:
-    """The conditions under which a case was attacked."""
+def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
+    """The conditions under which some cases were attacked; what differs between them is averaged."""
+    case = cases[0]
     use = attacks.create(case.attack_spec).label_use
     train = "batch statistics unknown"
     return Threat(
@@ -312,13 +312,20 @@ def threat_card(case: Case, ratios: Sequence[float]) -> Threat:
         if case.has_batchnorm
         else "none",
         labels=case.labels if use == "given or recovered" else use,
-        batch=len(case.images),
+        labels_right=_mean(outcomes, "labels_right"),
+        batch=max(len(one.images) for one in cases),
         local_steps=1,
         clients=1,
         round=case.round,
         tuning="fixed settings",
-        snr_db=sum(ratios) / len(ratios) if ratios else None,
+        snr_db=_mean(outcomes, "snr_db"),
     )
+
+
+def _mean(outcomes: Sequence[JSON], fact: str) -> float | None:
+    """The mean of a fact over the cases that know it."""
+    known = [outcome[fact] for outcome in outcomes if outcome.get(fact) is not None]
+    return sum(known) / len(known) if known else None
 
 
 def defense_place(spec: str) -> str:

@@ -19,39 +19,49 @@ log = logging.getLogger(__name__)
 
 FLOOR = "floor"
 IDENTIFIED = "identified"
+
+#: How far above the floor a reconstruction must be to count as seen; pure noise reaches SSIM 0.06.
+MARGINS = {"ssim": 0.1, "lpips": 0.0}
 CHUNK = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The plan's metrics of single images by SPEC, and the reason for each metric that has no value here."""
+    """The metrics that can be computed here, and the reason for each that cannot.
+
+    ``usable`` are the plan's metrics of single images by SPEC; ``judges`` decide what counts as seen, whatever
+    metrics the plan asks for.
+    """
 
     usable: dict[str, Metric]
+    judges: dict[str, Metric]
     missing: dict[str, str]
 
 
 def measures(study: Study) -> Measures:
-    """Try every metric of the plan on one grey pair, so that missing weights are said once and early."""
-    usable: dict[str, Metric] = {}
+    """Try every metric on one grey pair, so that missing weights are said once and early."""
+    found: dict[str, Metric] = {}
     missing: dict[str, str] = {}
     grey = torch.full((1, *study.bench.image.shape), 0.5)
-    for text in study.plan.metrics:
+    for text in dict.fromkeys((*study.plan.metrics, *MARGINS)):
         metric = create(text)
         reason = metric.why_not(study.bench.image, len(study.bench.images))
         if isinstance(metric, Metric) and reason is None:
             try:
                 metric(grey, grey)
-                usable[text] = metric
+                found[text] = metric
             except WeightsError as error:
                 reason = str(error)
                 log.warning("%s", reason)
         if reason is not None:
             missing[text] = reason
-    return Measures(usable, missing)
+    usable = {text: found[text] for text in study.plan.metrics if text in found}
+    return Measures(usable, {text: found[text] for text in MARGINS if text in found}, missing)
 
 
-def score(study: Study, single: dict[str, Metric]) -> None:
+def score(study: Study, known_measures: Measures) -> None:
     """Compute every score that is not there yet, from the stored 8-bit pictures."""
+    single = known_measures.usable | known_measures.judges
     known = study.store.scores()
     truths = study.bench.batch(tuple(range(len(study.bench.images))))[0]
     _score_floor(study, single, truths, known.keys())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,17 +13,17 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from glasshouse import attacks, checks, defenses, models
-from glasshouse.attacks.base import with_steps
+from glasshouse.attacks.base import InversionAttack, with_steps
 from glasshouse.errors import StudyError
-from glasshouse.files import write_atomic
+from glasshouse.files import sweep, write_atomic
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
-from glasshouse.registry import complete_spec
+from glasshouse.registry import complete_spec, to_spec
 from glasshouse.store import ImageRecord, Store
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.case import Case
 from glasshouse.studies.materials import Materials
-from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
+from glasshouse.studies.pictures import fingerprint, opaque_name, picture_file, to_pixels, to_png
 from glasshouse.studies.plan import Plan, from_toml, to_toml
 from glasshouse.types import ImageSpec
 
@@ -58,12 +59,14 @@ def prepare(plan: Plan, directory: Path, materials: Materials, module: nn.Module
     All that can be refused is refused before the plan is written.
     """
     _claim(plan, directory)
+    sweep(directory)
     spec, rounds = _rounds(plan, materials.spec, module)
     checks.labels(materials.labels, spec, len(materials.labels))
-    records = _keep_images(directory, plan, materials)
+    records = _keep_images(directory, materials)
     victims = [Victim(name, model, _keep_weights(directory, model)) for name, model in rounds.items()]
     bench = Bench(directory, plan.model, spec, tuple(records), module=None if module is None else victims[0].model)
-    cases = tuple(_expand(plan, victims, records, _architecture(plan, module)))
+    expanded = _expand(plan, victims, records, _architecture(plan, module))
+    cases = tuple({case.key(): case for case in expanded}.values())
     for case in {(one.attack_spec, one.weights, one.batchnorm): one for one in cases}.values():
         bench.rehearse(case)
     write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
@@ -89,24 +92,37 @@ def _rounds(plan: Plan, image: ImageSpec, module: nn.Module | None) -> tuple[Ima
     if module is not None:
         rounds = {"given": copy.deepcopy(module)}
     else:
+        image = dataclasses.replace(image, classes=max(image.classes, 2))  # one class alone has no gradient
         rounds = {"0": own.build(plan.model, image, seed=plan.seed)}
         if plan.weights is not None:
             rounds["trained"] = own.build(plan.model, image, seed=plan.seed)
             own.load_weights(rounds["trained"], Path(plan.weights))
     outputs = {own.inspect(model, image) for model in rounds.values()}
-    return ImageSpec(image.channels, image.height, image.width, outputs.pop()), rounds
+    return dataclasses.replace(image, classes=outputs.pop()), rounds
 
 
-def _keep_images(directory: Path, plan: Plan, materials: Materials) -> list[ImageRecord]:
-    """Store the attacked images as lossless pictures under opaque names."""
-    records = []
-    for place, image in enumerate(materials.images):
-        pixels = to_pixels(image)
-        file, sha256 = save_picture(directory, opaque_name("truth", str(place), plan.dataset), pixels)
-        label = int(materials.labels[place])
-        records.append(
-            ImageRecord(place, materials.identities[place], label, materials.class_names[place], file, sha256)
+def _keep_images(directory: Path, materials: Materials) -> list[ImageRecord]:
+    """Store the attacked images as lossless pictures under opaque names; refuse others than were there before."""
+    pictures = [to_pixels(image) for image in materials.images]
+    records = [
+        ImageRecord(
+            place,
+            materials.identities[place],
+            int(materials.labels[place]),
+            materials.class_names[place],
+            picture_file(opaque_name("truth", str(place), fingerprint(pixels))),
+            fingerprint(pixels),
         )
+        for place, pixels in enumerate(pictures)
+    ]
+    if (directory / DATABASE_FILE).exists():
+        store = Store(directory / DATABASE_FILE)
+        before = store.images()
+        store.close()
+        if before and before != records:
+            raise StudyError(f"{directory} belongs to a study of other images: choose another --out, or delete it.")
+    for record, pixels in zip(records, pictures, strict=True):
+        write_atomic(directory / record.file, to_png(pixels))
     return records
 
 
@@ -134,9 +150,16 @@ def _short_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+def _attack(text: str, steps: int | None) -> tuple[str, InversionAttack]:
+    """An attack and how tables call it: as written, unless its steps were set from outside."""
+    attack = attacks.create(text)
+    changed = with_steps(attack, steps)
+    return (text if changed == attack else to_spec(changed)), changed
+
+
 def _expand(plan: Plan, victims: list[Victim], records: list[ImageRecord], architecture: str) -> Iterator[Case]:
     """Every combination of the plan as a case, the images outermost so that a first picture comes soon."""
-    attack_list = [(text, with_steps(attacks.create(text), plan.steps)) for text in plan.attacks]
+    attack_list = [_attack(text, plan.steps) for text in plan.attacks]
     defense_list = [(text, defenses.create(text)) for text in plan.defenses]
     has_batchnorm = bool(batchnorm_layers(victims[0].model))
     pictures = hashlib.sha256("".join(f"{one.sha256}{one.label}" for one in records).encode()).hexdigest()

@@ -35,14 +35,22 @@ def share(
 ) -> Shared:
     """Compute the gradient of a batch as a client does, defend it, and hand over what the server sees."""
     protected = defense.on_images(images, rng=rng)
-    with batchnorm_mode(model, batchnorm):
-        clean = dict(zip(parameter_names(model), parameter_gradients(model, protected, labels), strict=True))
+    try:
+        with batchnorm_mode(model, batchnorm):
+            clean = dict(zip(parameter_names(model), parameter_gradients(model, protected, labels), strict=True))
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"The model has no gradient of a batch of {len(images)} with batch norm in {batchnorm} mode "
+            f"({str(error).splitlines()[0]}): use a larger --batch, larger images or --bn eval."
+        ) from error
     broken = [name for name, gradient in clean.items() if not bool(gradient.isfinite().all())]
     if broken:
         raise ModelError(
             f"The gradient of {broken[0]} is NaN or infinite: check the model's weights and the images; "
             "nothing can be reconstructed from it."
         )
+    if not any(bool(gradient.any()) for gradient in clean.values()):
+        raise ModelError("The gradient is exactly zero: the model has nothing left to learn from these images.")
     shared = defense.on_gradients(clean, rng=rng)
     seen = Observation(
         rounds=(SharedUpdate(shared),),

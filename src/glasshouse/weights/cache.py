@@ -26,6 +26,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from glasshouse.errors import UnknownNameError, WeightsError
+from glasshouse.files import write_atomic
 from glasshouse.weights.catalog import CATALOG, Entry, Packaged, Published
 
 
@@ -100,14 +101,8 @@ def _keep(name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Write tensors to the cache; the checksum is in place before the file appears."""
     path = _cached(name)
     data = to_safetensors(tensors)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for target, content in (
-        (path.with_suffix(".sha256"), hashlib.sha256(data).hexdigest().encode()),
-        (path, data),
-    ):
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(target)
+    write_atomic(path.with_suffix(".sha256"), hashlib.sha256(data).hexdigest().encode())
+    write_atomic(path, data)
     return tensors
 
 
