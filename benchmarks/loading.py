@@ -34,7 +34,7 @@ def run() -> list[dict[str, object]]:
     growth = large["megabytes"] - small["megabytes"]
     raw = 10_000 * 64 * 64 * 3 / 2**20
     return [
-        row("10,000 PNG files of 64 px checked and read", f"{large['images'] / large['seconds']:.0f} per second", "", True),
+        row("10,000 PNG files of 64 px checked and read", f"{10_000 / large['seconds']:.0f} per second", "", True),
         row(
             "memory of 10,000 files beyond that of 1,000",
             f"{growth:.0f} MB (the pixels alone are {raw:.0f} MB)",

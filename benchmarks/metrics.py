@@ -26,7 +26,8 @@ def run() -> list[dict[str, object]]:
 def ssim(truth: torch.Tensor, guess: torch.Tensor) -> list[dict[str, object]]:
     metric = create("ssim")
     mine = seconds(lambda: metric(truth, guess)) / PAIRS
-    theirs = seconds(lambda: structural_similarity_index_measure(guess, truth, data_range=1.0, reduction="none")) / PAIRS
+    other = structural_similarity_index_measure
+    theirs = seconds(lambda: other(guess, truth, data_range=1.0, reduction="none")) / PAIRS
     few = [(a.numpy(), b.numpy()) for a, b in zip(truth[:100], guess[:100], strict=True)]
 
     def slow() -> list[float]:
@@ -48,7 +49,8 @@ def lpips(truth: torch.Tensor, guess: torch.Tensor) -> list[dict[str, object]]:
     for net in ("alex", "vgg"):
         metric, trunk = create(f"lpips:net={net}"), TRUNKS[net]()
         count = len(truth) if net == "alex" else 64
-        inputs = [_prepare(torch.cat(pair)) for pair in zip(truth[:count].split(64), guess[:count].split(64), strict=True)]
+        pairs = zip(truth[:count].split(64), guess[:count].split(64), strict=True)
+        inputs = [_prepare(torch.cat(pair)) for pair in pairs]
 
         def forward(trunk=trunk, inputs=inputs) -> None:
             with torch.no_grad():

@@ -31,5 +31,5 @@ if __name__ == "__main__":
         metrics=["psnr", "ssim"],
     )
     for row in result.rows:
-        print(f"{row.setup.defense:18} {row.metric:5} {row.value.mean:6.2f} [{row.value.low:.2f}, {row.value.high:.2f}]")
+        print(row.setup.defense, row.metric, f"{row.value.mean:.2f} [{row.value.low:.2f}, {row.value.high:.2f}]")
     print("report:", gh.write_report(result))

@@ -35,7 +35,7 @@ def study(tmp_path_factory):
 class Reader(HTMLParser):
     """Collects tags, and what they refer to, and checks that every tag is closed."""
 
-    VOID = {"meta", "img", "br", "path", "use"}
+    VOID = frozenset({"meta", "img", "br", "path", "use"})
 
     def __init__(self) -> None:
         super().__init__()

@@ -6,16 +6,14 @@ import pytest
 
 from glasshouse.studies.plan import Plan
 
-SMALL = {
-    "dataset": "photos:size=16",
-    "images": 2,
-    "model": "lenet:width=4",
-    "attacks": ("invgrad:steps=4",),
-    "defenses": ("none", "gaussian:sigma=0.5"),
-    "metrics": ("mse", "psnr", "ssim"),
-}
 
-
-@pytest.fixture
+@pytest.fixture(scope="session")
 def plan() -> Plan:
-    return Plan(**SMALL)
+    return Plan(
+        dataset="photos:size=16",
+        images=2,
+        model="lenet:width=4",
+        attacks=("invgrad:steps=4",),
+        defenses=("none", "gaussian:sigma=0.5"),
+        metrics=("mse", "psnr", "ssim"),
+    )

@@ -78,6 +78,14 @@ def test_the_local_engine_gives_the_same_pictures(plan, tmp_path):
     assert numbers(tmp_path / "inline") == numbers(tmp_path / "local")
 
 
+@pytest.fixture(scope="module")
+def whole(plan, tmp_path_factory):
+    """The numbers of a run that nobody disturbed."""
+    out = tmp_path_factory.mktemp("whole")
+    run(plan, out)
+    return numbers(out)
+
+
 COMMAND = [
     sys.executable, "-m", "glasshouse", "audit", "--data", "photos:size=16", "--images", "2",
     "--model", "lenet:width=4", "--attack", "invgrad:steps=4", "--defense", "none", "--defense", "gaussian:sigma=0.5",
@@ -105,12 +113,11 @@ def command(out: Path, failpoint: str | None = None) -> int:
         "file.before_rename:8",
     ],
 )
-def test_killed_anywhere_the_same_command_ends_with_the_same_numbers(plan, tmp_path, failpoint):
-    run(plan, tmp_path / "whole")
+def test_killed_anywhere_the_same_command_ends_with_the_same_numbers(whole, tmp_path, failpoint):
     assert command(tmp_path / "killed", failpoint) == -signal.SIGKILL
     finished = _finished(tmp_path / "killed")
     assert command(tmp_path / "killed") == 0
-    assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")
+    assert numbers(tmp_path / "killed") == whole
     for name, time in finished.items():
         assert (tmp_path / "killed" / "images" / name).stat().st_mtime_ns == time, "a finished case was computed again"
 

@@ -40,9 +40,7 @@ def train(
     if out.suffix != ".safetensors":
         raise SettingError(f"{out} does not end in .safetensors: weights are written in that format only.")
     recipe = Recipe(epochs=epochs, lr=lr, batch=batch, augment=augment, seed=seed)
-    separator = "," if ":" in data else ":"
-    spec = data if data.endswith(".npz") or "split=" in data else f"{data}{separator}split=train"
-    train_set = data_room.load(spec, root=data_root, size=size, split="train")
+    train_set = data_room.load(data, root=data_root, size=size, split="train")
     test_set = data_room.load(data, root=data_root, size=size, split="test")
     places = train_set.spread(images or len(train_set), seed)
     inputs, labels = train_set.batch(places)

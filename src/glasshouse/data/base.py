@@ -120,20 +120,28 @@ def data_root(chosen: Path | None = None) -> Path | None:
 
 
 def array_set(
-    name: str, pixels: np.ndarray, labels: Sequence[int], class_names: Sequence[str], terms: str, prefix: str
+    name: str,
+    pixels: np.ndarray,
+    labels: Sequence[int],
+    class_names: Sequence[str],
+    terms: str,
+    prefix: str,
+    *,
+    where: Path | None = None,
 ) -> ImageSet:
     """An ImageSet over an array of 8-bit images (N, H, W) or (N, H, W, C)."""
+    source = where or name
     if pixels.dtype != np.uint8:
-        raise DataError(f"{name}: images have dtype {pixels.dtype}: give 8-bit images (uint8).")
+        raise DataError(f"{source}: images have dtype {pixels.dtype}: give 8-bit images (uint8).")
     if pixels.ndim == 3:
         pixels = pixels[..., None]
     if pixels.ndim != 4 or 0 in pixels.shape or pixels.shape[3] not in (1, 3):
-        raise DataError(f"{name}: images have shape {pixels.shape}: give (N, H, W) or (N, H, W, 1 or 3), not empty.")
+        raise DataError(f"{source}: images have shape {pixels.shape}: give (N, H, W) or (N, H, W, 1 or 3), not empty.")
     if len(labels) != len(pixels):
-        raise DataError(f"{name}: {len(pixels)} images but {len(labels)} labels: give one label for each image.")
+        raise DataError(f"{source}: {len(pixels)} images but {len(labels)} labels: give one label for each image.")
     classes = len(class_names)
     if min(labels) < 0 or max(labels) >= classes:
-        raise DataError(f"{name}: labels range from {min(labels)} to {max(labels)}, but there are {classes} classes.")
+        raise DataError(f"{source}: labels range from {min(labels)} to {max(labels)}, but there are {classes} classes.")
     count, height, width, channels = pixels.shape
     return ImageSet(
         name,

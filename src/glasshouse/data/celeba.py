@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -70,8 +71,8 @@ def read_pairs(path: Path) -> dict[str, str]:
     """Read a text file of two columns: image file and value."""
     pairs = {}
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-        words = line.split()
-        if len(words) != 2 or not words[1].isdigit() or "/" in words[0] or not words[0].endswith(".jpg"):
+        if not re.fullmatch(r"[^/\s]+\.jpg\s+[0-9]+\s*", line.lstrip()):
             raise DataError(f"{path}, line {number}: '{line[:60]}' is not FILE.jpg NUMBER: copy the file again.")
-        pairs[words[0]] = words[1]
+        file, number_text = line.split()
+        pairs[file] = number_text
     return pairs

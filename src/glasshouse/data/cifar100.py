@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from glasshouse.data.base import ImageSet, array_set, datasets
-from glasshouse.data.cifar10 import TERMS, planes
+from glasshouse.data.cifar10 import TERMS, read_batch, read_names
 from glasshouse.data.official import OfficialDataset
-from glasshouse.pickles import read_arrays
 
 FOLDER = "cifar-100-python"
 
@@ -32,16 +31,9 @@ class CIFAR100(OfficialDataset):
 
     def read(self, root: Path) -> ImageSet:
         """Read the Python version with its fine labels."""
-        batch = read_arrays(root / FOLDER / self.split)
-        meta = read_arrays(root / FOLDER / "meta")
-        return array_set(
-            self.name,
-            planes(batch[b"data"]),
-            [int(label) for label in batch[b"fine_labels"]],
-            [name.decode() for name in meta[b"fine_label_names"]],
-            self.terms,
-            f"x_{self.split}",
-        )
+        class_names = read_names(root / FOLDER / "meta", b"fine_label_names")
+        pixels, labels = read_batch(root / FOLDER / self.split, b"fine_labels", len(class_names))
+        return array_set(self.name, pixels, labels, class_names, self.terms, f"x_{self.split}")
 
     def download(self, root: Path) -> None:
         """Fetch and check the official archive through torchvision."""

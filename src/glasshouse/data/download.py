@@ -18,4 +18,5 @@ def fetch(name: str, root: Path, **options: Any) -> None:
     try:
         getattr(vision, name)(root=str(root), download=True, **options)
     except (URLError, RuntimeError, OSError) as error:
-        raise DataError(f"{name} cannot be downloaded ({error}): copy its files to {root} by hand.") from error
+        reason = " ".join(str(error).split())
+        raise DataError(f"{name} cannot be downloaded ({reason}): copy its files to {root} by hand.") from error

@@ -25,7 +25,8 @@ def open_folder(path: Path, *, size: int | None = None, channels: int | None = N
     classes = [place.parts[0] if len(place.parts) > 1 else "" for place in places]
     names = sorted(set(classes))
     labels = [names.index(one) for one in classes]
-    return open_files(path.name, path, files, labels, [one or "image" for one in names], size=size, channels=channels)
+    shown = [one or "image" for one in names]
+    return open_files(path.resolve().name, path, files, labels, shown, size=size, channels=channels)
 
 
 def open_files(
@@ -56,11 +57,12 @@ def open_files(
     for line in skipped:
         log.warning("Skipped %s", line)
     depth = channels or max(shape[2] for shape in shapes)
-    if size is None and len({shape[:2] for shape in shapes}) > 1:
+    sizes = {shape[:2] for shape in shapes}
+    if size is None and len(sizes) > 1:
         raise DataError(
-            f"The images under {root} have {len(shapes)} different sizes: choose one for all, for example --size 64."
+            f"The images under {root} have {len(sizes)} different sizes: choose one for all, for example --size 64."
         )
-    height, width = (size, size) if size else next(iter(shapes))[:2]
+    height, width = (size, size) if size else next(iter(sizes))
 
     def read(place: int) -> np.ndarray:
         return fit(read_image(files[good[place]]), size, depth)

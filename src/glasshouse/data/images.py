@@ -39,7 +39,7 @@ def read_image(path: Path) -> np.ndarray:
         raise DataError(f"{path.name} is not an image in {', '.join(FORMATS)}: remove it or convert it.") from None
     except Image.DecompressionBombError:
         raise DataError(_too_large(path)) from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except (OSError, SyntaxError, ValueError, EOFError, TypeError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path.name} is damaged or truncated ({error}): remove it or copy it again.") from None

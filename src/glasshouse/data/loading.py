@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from glasshouse import checks
 from glasshouse.data.base import ImageSet, Split, datasets
 from glasshouse.data.folder import open_folder
 from glasshouse.data.npz import open_npz
 from glasshouse.errors import DataError, UnknownNameError
-from glasshouse.registry import parse_spec
 
 
 def load(
@@ -21,8 +21,12 @@ def load(
 ) -> ImageSet:
     """Open a data set by SPEC, an NPZ file, or a folder of images, resized if ``size`` is given."""
     path = Path(source)
-    if path.parent == Path() and not path.suffix and parse_spec(source)[0] in datasets.names():
-        settings = {} if size is None else {"size": size}
+    if size is not None:
+        checks.between("size", size, 1, 4096)
+    if source.partition(":")[0] in datasets.names():
+        settings: dict[str, object] = {} if size is None else {"size": size}
+        if split != "test":
+            settings["split"] = split
         return datasets.create(source, **settings).load(root, download=download)
     if path.is_dir():
         return open_folder(path, size=size)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import math
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -34,9 +37,13 @@ class MNIST(OfficialDataset):
 
     def read(self, root: Path) -> ImageSet:
         """Read the IDX files."""
-        pixels, labels = (read_idx(self._file(root, kind)) for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"))
+        images, companion = (self._file(root, kind) for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"))
+        pixels, labels = read_idx(images), read_idx(companion)
+        if labels.ndim != 1:
+            raise DataError(f"{companion} has shape {labels.shape}: it should hold one label for each image.")
         names = [str(digit) for digit in range(10)]
-        return array_set(self.name, pixels, [int(x) for x in labels], names, self.terms, f"x_{self.split}")
+        numbers = [int(x) for x in labels]
+        return array_set(self.name, pixels, numbers, names, self.terms, f"x_{self.split}", where=companion)
 
     def download(self, root: Path) -> None:
         """Fetch and check the official files through torchvision."""
@@ -62,10 +69,11 @@ def read_idx(path: Path) -> np.ndarray:
     """Read an IDX file of unsigned bytes, plain or gzipped."""
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is damaged ({error}): copy it again.") from error
     ranks = data[3] if len(data) >= 4 and data[:3] == b"\0\0\x08" else 0
-    shape = tuple(int(size) for size in np.frombuffer(data[4 : 4 + 4 * ranks], ">u4")) if ranks else ()
-    if not ranks or len(data) != 4 + 4 * ranks + int(np.prod(shape, dtype=np.int64)):
+    start = 4 + 4 * ranks
+    shape = struct.unpack_from(f">{ranks}I", data, 4) if len(data) >= start else ()
+    if not 0 < ranks <= 4 or not shape or len(data) != start + math.prod(shape):
         raise DataError(f"{path} is not an IDX file of bytes, or it is truncated: copy it again.")
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * ranks).reshape(shape)
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import numpy as np
 from glasshouse.data.base import ImageSet, Split, array_set
 from glasshouse.errors import DataError
 
+MAX_CLASSES = 100_000
+UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
 
 def open_npz(path: Path, split: Split, *, name: str | None = None, terms: str | None = None) -> ImageSet:
     """Read one split of an NPZ file; a file with plain ``images`` and ``labels`` has one split only."""
@@ -18,10 +22,12 @@ def open_npz(path: Path, split: Split, *, name: str | None = None, terms: str | 
     pixels, labels = read(f"x_{split}", "images"), read(f"y_{split}", "labels")
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise DataError(f"{path}: labels have shape {labels.shape} and dtype {labels.dtype}: give whole numbers (N,).")
-    try:
-        class_names = [str(one) for one in read("class_names")]
-    except DataError:
-        class_names = [str(number) for number in range(int(labels.max(initial=0)) + 1)]
+    if len(labels) != len(pixels):
+        raise DataError(f"{path}: {len(pixels)} images but {len(labels)} labels: give one label for each image.")
+    written = read("class_names", default=np.arange(min(int(labels.max(initial=0)), MAX_CLASSES) + 1))
+    if written.ndim != 1:
+        raise DataError(f"{path}: class_names has shape {written.shape}: give one name for each class.")
+    class_names = [str(one) for one in written]
     unknown = "unknown: ask whoever gave you the file"
     return array_set(
         name or path.stem,
@@ -30,6 +36,7 @@ def open_npz(path: Path, split: Split, *, name: str | None = None, terms: str | 
         class_names,
         terms or unknown,
         f"x_{split}",
+        where=path,
     )
 
 
@@ -37,18 +44,20 @@ def _reader(path: Path) -> Callable[..., np.ndarray]:
     """A function that returns the first array found under some keys; pickled arrays are refused."""
     try:
         archive = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path} is not a readable .npz file ({error}): save it with numpy.savez.") from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise DataError(f"{path} is not an .npz archive: save it with numpy.savez.")
 
-    def read(*keys: str) -> np.ndarray:
+    def read(*keys: str, default: np.ndarray | None = None) -> np.ndarray:
         for key in keys:
             if key in archive:
                 try:
                     return np.asarray(archive[key])
-                except (ValueError, zipfile.BadZipFile, OSError, EOFError) as error:
+                except UNREADABLE as error:
                     raise DataError(f"{path}: array '{key}' cannot be read ({error}).") from error
+        if default is not None:
+            return default
         raise DataError(f"{path} has no array '{keys[0]}': it has {', '.join(archive.files) or 'none'}.")
 
     return read

@@ -33,17 +33,20 @@ class StanfordDogs(OfficialDataset):
     def read(self, root: Path) -> ImageSet:
         """Read the images of one official list."""
         from scipy.io import loadmat
+        from scipy.io.matlab import MatReadError
 
         folder = self._folder(root) or root
         try:
             listed = loadmat(folder / f"{self.split}_list.mat")
             names = [str(row[0][0]) for row in listed["file_list"]]
             labels = [int(row[0]) - 1 for row in listed["labels"]]
-        except (ValueError, KeyError, IndexError, TypeError, OSError) as error:
+            breeds = {label: Path(name).parts[0].partition("-")[2] for name, label in zip(names, labels, strict=True)}
+            if min(labels) < 0:
+                raise ValueError("a label below 1")
+        except (ValueError, LookupError, TypeError, OSError, NotImplementedError, MatReadError) as error:
             raise DataError(f"{self.split}_list.mat under {folder} cannot be read ({error}): copy it again.") from error
         if any(".." in Path(name).parts or Path(name).is_absolute() for name in names):
             raise DataError(f"{self.split}_list.mat names files outside Images/: it is not the official list.")
-        breeds = {label: Path(name).parts[0].partition("-")[2] for name, label in zip(names, labels, strict=True)}
         return open_files(
             self.name,
             folder / "Images",

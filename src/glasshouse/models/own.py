@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def _from_factory(text: str) -> nn.Module:
     if spec is None or spec.loader is None:
         raise ModelError(f"{path} cannot be imported: give a Python file.")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickles look there
     try:
         spec.loader.exec_module(module)
     except (SyntaxError, ImportError) as error:
@@ -79,6 +81,8 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """Load weights that fit a model exactly; names may lack the wrapper's ``network.`` prefix."""
     found = dict(read_weights(path))
     expected = model.state_dict()
+    if not found:
+        raise WeightsError(f"{path} does not fit the model: it holds nothing. Give the weights of this model.")
     if not set(found) & set(expected):
         found = {f"network.{name}": value for name, value in found.items()}
         found |= {name: value for name, value in expected.items() if not name.startswith("network.")}
@@ -104,15 +108,15 @@ def inspect(model: nn.Module, image: ImageSpec) -> int:
     wrong = {parameter.dtype for parameter in parameters} - {torch.float32}
     if wrong:
         raise ModelError(f"The model is in {', '.join(map(str, wrong))}: call model.float() before the audit.")
-    if model.training:
+    if any(module.training for module in model.modules()):
         log.warning("The model was in train mode; it was switched to eval mode.")
         model.eval()
     images = torch.full((2, *image.shape), 0.5)
     try:
         with torch.no_grad():
             output = model(images)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        first = str(error).strip().splitlines()[0]
+    except (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
             f"The model does not take images of {image.channels}x{image.height}x{image.width} ({first}): "
             "give images of the shape it was made for."

