@@ -31,7 +31,7 @@ def test_python_blocks_run(page, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for kind in HOMES:  # what an example registers does not outlive it
         monkeypatch.setattr(room(kind), "_classes", {name: room(kind).get(name) for name in room(kind).names()})
-    exec(compile(code, page, "exec"), {"__name__": "__main__"})
+    exec(compile(code, page, "exec", dont_inherit=True), {"__name__": "__main__"})
 
 
 def test_example_runs():

@@ -9,6 +9,7 @@ from glasshouse.data.base import ImageSet, Split, datasets
 from glasshouse.data.folder import open_folder
 from glasshouse.data.npz import open_npz
 from glasshouse.errors import DataError, UnknownNameError
+from glasshouse.registry import parse_spec
 
 
 def load(
@@ -36,4 +37,4 @@ def load(
         return open_npz(path, split).fitted(size, None)
     if path.parent != Path() or path.is_file():
         raise DataError(f"{source} is neither a directory nor an .npz file: give one of them, or a data set's name.")
-    raise UnknownNameError("dataset", source, datasets.names())
+    raise UnknownNameError("dataset", parse_spec(source)[0], datasets.names())
