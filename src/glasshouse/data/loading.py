@@ -8,8 +8,7 @@ from glasshouse import checks
 from glasshouse.data.base import ImageSet, Split, datasets
 from glasshouse.data.folder import open_folder
 from glasshouse.data.npz import open_npz
-from glasshouse.errors import DataError, UnknownNameError
-from glasshouse.registry import parse_spec
+from glasshouse.errors import DataError, SettingError, UnknownNameError
 
 
 def load(
@@ -24,11 +23,14 @@ def load(
     path = Path(source)
     if size is not None:
         checks.between("size", size, 1, 4096)
-    if source.partition(":")[0] in datasets.names():
+    name = source.partition(":")[0]
+    if name in datasets.names():
         settings: dict[str, object] = {} if size is None else {"size": size}
         if split != "test":
             settings["split"] = split
         return datasets.create(source, **settings).load(root, download=download)
+    if not name:
+        raise SettingError(f"Cannot read data set '{source}': write a name, an .npz file or a directory.")
     if path.is_dir():
         return open_folder(path, size=size)
     if source.endswith(".npz"):
@@ -37,4 +39,4 @@ def load(
         return open_npz(path, split).fitted(size, None)
     if path.parent != Path() or path.is_file():
         raise DataError(f"{source} is neither a directory nor an .npz file: give one of them, or a data set's name.")
-    raise UnknownNameError("dataset", parse_spec(source)[0], datasets.names())
+    raise UnknownNameError("dataset", name, datasets.names())
