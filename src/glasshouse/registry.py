@@ -36,6 +36,11 @@ def setting(default: Any, meaning: str) -> Any:
     return dataclasses.field(default=default, metadata={"meaning": meaning})
 
 
+def secret(meaning: str) -> Any:
+    """Declare a field that holds a secret: it is no setting, so no SPEC, table or file ever shows it."""
+    return dataclasses.field(default=None, repr=False, metadata={"meaning": meaning, "secret": True})
+
+
 class Registry(Generic[T]):
     """The known classes of one kind, by name.
 
@@ -164,7 +169,7 @@ def all_settings(thing: object) -> dict[str, Any]:
 
 
 def _fields(cls: type) -> Iterator[dataclasses.Field[Any]]:
-    return (field for field in dataclasses.fields(cls) if field.init)
+    return (field for field in dataclasses.fields(cls) if field.init and not field.metadata.get("secret"))
 
 
 def _text(value: object) -> str:
