@@ -6,7 +6,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from glasshouse.errors import StudyError
@@ -17,9 +17,9 @@ UNFINISHED = ".part"
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file under a temporary name, bring it to disk, then give it its own name."""
+    part = path.parent / f".{secrets.token_hex(8)}{UNFINISHED}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.parent / f".{secrets.token_hex(8)}{UNFINISHED}"
         with part.open("xb") as file:
             file.write(data)
             file.flush()
@@ -30,6 +30,8 @@ def write_atomic(path: Path, data: bytes) -> None:
         failpoint("file.after_rename")
         _sync_folder(path.parent)
     except OSError as error:
+        with suppress(OSError):
+            part.unlink()
         raise StudyError(f"Cannot write {path} ({error.strerror}): choose another place or make room.") from error
 
 

@@ -10,7 +10,10 @@ import typer
 from glasshouse.cli.audit import audit
 from glasshouse.cli.doctor import doctor
 from glasshouse.cli.gate import gate
+from glasshouse.cli.key import key
 from glasshouse.cli.listing import list_names
+from glasshouse.cli.preview import preview
+from glasshouse.cli.protect import protect, unprotect
 from glasshouse.cli.report import report
 from glasshouse.cli.show import show
 from glasshouse.cli.train import train
@@ -29,10 +32,14 @@ app.command()(audit)
 app.command()(report)
 app.command()(gate)
 app.command()(train)
+app.command()(protect)
+app.command()(unprotect)
+app.command()(preview)
 app.command("list")(list_names)
 app.command()(show)
 app.command()(doctor)
 app.add_typer(weights, name="weights")
+app.add_typer(key, name="key")
 
 
 def main() -> None:

@@ -57,6 +57,16 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+@contextmanager
+def tallying(what: str, unit: str) -> Iterator[Callable[[int], None]]:
+    """Show progress through a job whose end is not known beforehand."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}: {task.completed:.0f}"), RateColumn(unit), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done: bar.update(task, completed=done)
+
+
 def _plain(what: str, unit: str) -> Advance:
     """Progress as a line every few seconds, for logs and pipes."""
     began = last = time.monotonic()

@@ -1,0 +1,214 @@
+"""Protect a data set: E shuffled versions of every image, written as the work goes on; and the way back."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glasshouse import checks
+from glasshouse.collection.formats import FORMATS, Format, encode, grouped
+from glasshouse.collection.manifest import Header, Manifest, Version, key_check, original_check
+from glasshouse.collection.sources import Folder, Picture, Source, Unreadable, open_source
+from glasshouse.defenses import csvar
+from glasshouse.errors import DataError
+from glasshouse.files import sole_owner, sweep, write_atomic
+from glasshouse.types import JSON
+
+Array = np.ndarray[Any, np.dtype[Any]]
+EXTRAS = "labels.npz"
+
+#: Called with how many images are done.
+Counted = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """What a run did: images in the set, and the files that could not be read."""
+
+    images: int
+    unreadable: tuple[str, ...]
+
+
+def protect(
+    source: Path,
+    directory: Path,
+    *,
+    key: bytes,
+    epochs: int,
+    files: str = "png",
+    block_size: int | None = None,
+    channel_wise: bool = True,
+    workers: int = 1,
+    progress: Counted = lambda images: None,
+) -> Protected:
+    """Write ``epochs`` shuffled versions of every image of a folder or NPZ file; the same call goes on after a kill."""
+    checks.at_least("epochs", epochs, 1)
+    checks.at_least("workers", workers, 1)
+    checks.one_of("format", files, FORMATS)
+    opened = open_source(source)
+    kind = "folder" if isinstance(opened, Folder) else "npz"
+    header = Header(files, epochs, block_size, channel_wise, kind, key_check(key))
+    with sole_owner(directory):
+        manifest = Manifest(directory)
+        if not manifest.path.exists() and any(path.name != ".lock" for path in directory.iterdir()):
+            raise DataError(f"{directory} is not empty and holds no protected data set: choose another directory.")
+        step, done = manifest.begin(header)
+        sweep(directory)
+        _write_extras(directory, opened)
+        work = partial(_protect_step, directory, FORMATS[files], key, epochs, block_size, channel_wise)
+        chunks = _chunks(opened, done, FORMATS[files].images)
+        for chunk, facts in _in_order(work, chunks, step, workers):
+            step, done = step + 1, done + len(chunk)
+            manifest.close_step(facts, step, done)
+            progress(done)
+        manifest.finish()
+    return _summary(manifest)
+
+
+def unprotect(
+    directory: Path, back: Path, *, key: bytes, epoch: int = 0, progress: Counted = lambda images: None
+) -> int:
+    """Restore every image from one epoch's version, to the bit, as PNG files; return how many."""
+    manifest = Manifest(directory)
+    header = manifest.header()
+    if header.format != csvar.FORMAT.decode():
+        raise DataError(f"{directory} has format {header.format}, this Glasshouse knows {csvar.FORMAT.decode()}.")
+    if header.key_check != key_check(key):
+        raise DataError(f"This key did not protect {directory}: give the key file that was used.")
+    checks.between("epoch", epoch, 0, header.epochs - 1)
+    if back.exists() and any(back.iterdir()):
+        raise DataError(f"{back} is not empty: choose another directory.")
+    count = 0
+    for version, pixels in _versions(directory, header, manifest, epoch):
+        restored = csvar.unshuffle(
+            pixels,
+            key=key,
+            ids=version.identity,
+            epoch=epoch,
+            block_size=header.block_size,
+            channel_wise=header.channel_wise,
+        )
+        if original_check(key, restored.tobytes()) != version.original:
+            raise DataError(f"'{version.identity}' does not restore to what was protected: its file was changed.")
+        write_atomic(back / f"{_inside(version.identity)}.png", encode(restored))
+        count += 1
+        progress(count)
+    return count
+
+
+def read_version(directory: Path, epoch: int) -> Iterator[tuple[str, Array]]:
+    """The images of one epoch's version, as a client trains on them; one that was not made is refused."""
+    manifest = Manifest(directory)
+    header = manifest.header()
+    checks.between("epoch", epoch, 0, header.epochs - 1)
+    for version, pixels in _versions(directory, header, manifest, epoch):
+        yield version.identity, pixels
+
+
+def _versions(directory: Path, header: Header, manifest: Manifest, epoch: int) -> Iterator[tuple[Version, Array]]:
+    """Every version of an epoch with its pixels, checked against the manifest."""
+    manifest.check_finished()
+    wanted = (version for version in manifest.versions() if version.epoch == epoch)
+    first, second = itertools.tee(wanted)
+    for file, identities in grouped((version.file, version.identity) for version in first):
+        for pixels in FORMATS[header.files].read(directory, _inside(file), identities):
+            version = next(second)
+            if _digest(pixels) != version.sha256:
+                raise DataError(f"{directory / file} was changed since it was written: protect the data set again.")
+            yield version, pixels
+
+
+def _protect_step(
+    directory: Path,
+    files: Format,
+    key: bytes,
+    epochs: int,
+    block_size: int | None,
+    channel_wise: bool,
+    step: int,
+    chunk: list[Picture | Unreadable],
+) -> list[JSON]:
+    """Shuffle and write some images in every version; return the facts for the manifest."""
+    facts: list[JSON] = [{"unreadable": one.name, "reason": one.reason} for one in chunk if isinstance(one, Unreadable)]
+    pictures = [one for one in chunk if isinstance(one, Picture)]
+    originals = [original_check(key, one.pixels.tobytes()) for one in pictures]
+    for epoch in range(epochs if pictures else 0):
+        options = {"key": key, "epoch": epoch, "block_size": block_size, "channel_wise": channel_wise}
+        named = [(one.identity, csvar.shuffle(one.pixels, ids=one.identity, **options)) for one in pictures]  # type: ignore[arg-type]
+        written = files.write(directory, epoch, step, named)
+        for (identity, pixels), original, file in zip(named, originals, written, strict=True):
+            facts.append(asdict(Version(identity, epoch, file, _digest(pixels), original)))
+    return facts
+
+
+def _in_order(
+    work: Callable[[int, list[Picture | Unreadable]], list[JSON]],
+    chunks: Iterator[list[Picture | Unreadable]],
+    step: int,
+    workers: int,
+) -> Iterator[tuple[list[Picture | Unreadable], list[JSON]]]:
+    """Work on chunks, some at once, and yield them in their order; only a few are ever in memory."""
+    numbered = enumerate(chunks, start=step)
+    if workers == 1:
+        for number, chunk in numbered:
+            yield chunk, work(number, chunk)
+        return
+    waiting: list[tuple[list[Picture | Unreadable], Future[list[JSON]]]] = []
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for number, chunk in numbered:
+            waiting.append((chunk, pool.submit(work, number, chunk)))
+            if len(waiting) > 2 * workers:
+                first, future = waiting.pop(0)
+                yield first, future.result()
+        for first, future in waiting:
+            yield first, future.result()
+
+
+def _chunks(source: Source, skip: int, size: int) -> Iterator[list[Picture | Unreadable]]:
+    """Images in steps of one size, from where an earlier run stopped."""
+    pictures = source.pictures(skip)
+    while chunk := list(itertools.islice(pictures, size)):
+        yield chunk
+
+
+def _write_extras(directory: Path, source: Source) -> None:
+    """Labels and class names beside the versions; they are not protected."""
+    extras = source.extras()
+    if extras and not (directory / EXTRAS).exists():
+        buffer = io.BytesIO()
+        np.savez(buffer, **extras)  # type: ignore[arg-type]
+        write_atomic(directory / EXTRAS, buffer.getvalue())
+
+
+def _summary(manifest: Manifest) -> Protected:
+    images, unreadable = 0, []
+    for fact in manifest.facts():
+        images += fact.get("epoch") == 0
+        if "unreadable" in fact:
+            unreadable.append(f"{fact['unreadable']}: {fact['reason']}")
+    if not images:
+        raise DataError(
+            "There is no readable image in the source: " + (unreadable[0] if unreadable else "it is empty.")
+        )
+    return Protected(images, tuple(unreadable))
+
+
+def _digest(pixels: Array) -> str:
+    return hashlib.sha256(repr(pixels.shape).encode() + np.ascontiguousarray(pixels).tobytes()).hexdigest()
+
+
+def _inside(name: str) -> str:
+    """A name from a manifest, which others may have written: refused where it leads out of the directory."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise DataError(f"The manifest names '{name}', which lies outside the directory: it may be hostile.")
+    return name

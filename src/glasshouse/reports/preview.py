@@ -1,0 +1,65 @@
+"""The picture of what CSVAR does: figures 2 and 3 of the paper for any image."""
+
+from __future__ import annotations
+
+import io
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glasshouse import data
+from glasshouse.data.images import fit, read_image
+from glasshouse.defenses import csvar
+from glasshouse.files import write_atomic
+
+FIXED = (1, 2, 4, 8)
+
+
+def write_preview(image: Path, out: Path, *, size: int | None = None) -> None:
+    """Draw original, variance map, block map and shuffled image, and below the grid of granularities."""
+    pixels = fit(_read(image), size, None)
+    write_atomic(out, draw(pixels, secrets.token_bytes(32)))
+
+
+def _read(image: Path) -> np.ndarray[Any, np.dtype[Any]]:
+    photos = data.load("photos", size=224)
+    if str(image) in photos.class_names:
+        return photos.read(photos.class_names.index(str(image)))
+    return read_image(image)
+
+
+def draw(pixels: np.ndarray[Any, np.dtype[Any]], key: bytes) -> bytes:
+    """The picture as PNG."""
+    from matplotlib.figure import Figure
+
+    region = csvar.region_size(*pixels.shape[:2])
+    fixed = [size for size in FIXED if size <= region]
+    columns = max(4, len(fixed) + 1)
+    figure = Figure(figsize=(2.6 * columns, 8.4), layout="constrained")
+    axes = figure.subplots(3, columns)
+    for place in axes.flat:
+        place.axis("off")
+    _show(axes[0, 0], pixels, "original")
+    axes[0, 1].imshow(csvar.region_variance(pixels), cmap="viridis")
+    axes[0, 1].set_title(f"variance of {region} px regions")
+    axes[0, 2].imshow(csvar.block_sizes(pixels), cmap="cividis_r")
+    axes[0, 2].set_title(f"blocks of {max(region // 4, 1)} (light) or {max(region // 2, 1)} px")
+    _show(axes[0, 3], csvar.shuffle(pixels, key=key, ids="preview", epoch=0), "shuffled (CSVAR)")
+    for line, (channel_wise, name) in zip(axes[1:], ((False, "spatial only"), (True, "channel-wise")), strict=True):
+        for place, size in zip(line, [*fixed, None], strict=False):
+            shuffled = csvar.shuffle(
+                pixels, key=key, ids="preview", epoch=0, block_size=size, channel_wise=channel_wise
+            )
+            _show(place, shuffled, f"{name}, {'adaptive' if size is None else f'block {size}'}")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100, facecolor="white")
+    return buffer.getvalue()
+
+
+def _show(axes: Any, pixels: np.ndarray[Any, np.dtype[Any]], title: str) -> None:
+    axes.imshow(
+        pixels[:, :, 0] if pixels.shape[2] == 1 else pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest"
+    )
+    axes.set_title(title)
