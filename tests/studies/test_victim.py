@@ -54,3 +54,8 @@ def test_nan_gradients_are_refused(photos):
         model.network[0].weight.fill_(float("nan"))
     with pytest.raises(ModelError, match="NaN or infinite"):
         shared(model, photos)
+
+
+def test_a_defense_of_images_is_noise_on_the_gradient_of_the_raw_ones(photos):
+    model = models.create("lenet", SPEC)
+    assert shared(model, photos, "pixelate:factor=8").snr_db < shared(model, photos, "pixelate:factor=2").snr_db < 60

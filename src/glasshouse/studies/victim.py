@@ -33,25 +33,14 @@ def share(
     give_labels: bool,
     rng: torch.Generator,
 ) -> Shared:
-    """Compute the gradient of a batch as a client does, defend it, and hand over what the server sees."""
+    """Compute the gradient of a batch as a client does, defend it, and hand over what the server sees.
+
+    The signal-to-noise ratio compares what is shared with the gradient of the raw images.
+    """
+    raw = _gradients(model, images, labels, batchnorm)
     protected = defense.on_images(images, rng=rng)
-    try:
-        with batchnorm_mode(model, batchnorm):
-            clean = dict(zip(parameter_names(model), parameter_gradients(model, protected, labels), strict=True))
-    except (ValueError, RuntimeError) as error:
-        raise ModelError(
-            f"The model has no gradient of a batch of {len(images)} with batch norm in {batchnorm} mode "
-            f"({str(error).splitlines()[0]}): use a larger --batch, larger images or --bn eval."
-        ) from error
-    broken = [name for name, gradient in clean.items() if not bool(gradient.isfinite().all())]
-    if broken:
-        raise ModelError(
-            f"The gradient of {broken[0]} is NaN or infinite: check the model's weights and the images; "
-            "nothing can be reconstructed from it."
-        )
-    if not any(bool(gradient.any()) for gradient in clean.values()):
-        raise ModelError("The gradient is exactly zero: the model has nothing left to learn from these images.")
-    shared = defense.on_gradients(clean, rng=rng)
+    own = raw if protected is images else _gradients(model, protected, labels, batchnorm)
+    shared = defense.on_gradients(own, rng=rng)
     seen = Observation(
         rounds=(SharedUpdate(shared),),
         image=image,
@@ -59,4 +48,25 @@ def share(
         batchnorm=batchnorm,
         labels=labels if give_labels else None,
     )
-    return Shared(seen, signal_to_noise_db(list(clean.values()), list(shared.values())))
+    return Shared(seen, signal_to_noise_db(list(raw.values()), list(shared.values())))
+
+
+def _gradients(model: nn.Module, images: Tensor, labels: Tensor, batchnorm: BatchNorm) -> dict[str, Tensor]:
+    """The gradient by parameter name; one that nothing can be reconstructed from is refused."""
+    try:
+        with batchnorm_mode(model, batchnorm):
+            found = dict(zip(parameter_names(model), parameter_gradients(model, images, labels), strict=True))
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"The model has no gradient of a batch of {len(images)} with batch norm in {batchnorm} mode "
+            f"({str(error).splitlines()[0]}): use a larger --batch, larger images or --bn eval."
+        ) from error
+    broken = [name for name, gradient in found.items() if not bool(gradient.isfinite().all())]
+    if broken:
+        raise ModelError(
+            f"The gradient of {broken[0]} is NaN or infinite: check the model's weights and the images; "
+            "nothing can be reconstructed from it."
+        )
+    if not any(bool(gradient.any()) for gradient in found.values()):
+        raise ModelError("The gradient is exactly zero: the model has nothing left to learn from these images.")
+    return found
