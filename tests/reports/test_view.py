@@ -18,6 +18,7 @@ def seen(defense: str, which: list[int], attack: str = "a") -> dict:
         ([], "Nothing was finished"),
         ([seen("prune", [0])], "not attacked"),
         ([seen("none", [])], "saw nothing, even undefended"),
+        ([seen("none", []), seen("prune", [1])], "saw little, with or without"),
         ([seen("none", [0]), seen("prune", [])], "prune stopped these attacks"),
         ([seen("none", [0]), seen("prune", []), seen("noise", [1])], "prune helped, noise did not"),
         ([seen("none", [0]), seen("prune", [1])], "none of the defenses tried closed the curtains"),

@@ -200,6 +200,8 @@ def verdict(results: JSON) -> tuple[str, tuple[str, ...]]:
     closed = [name for name, one in worst.items() if name != "none" and not one["which"]]
     if bare is None:
         head = "The undefended gradient was not attacked, so no defense can be credited."
+    elif not bare["which"] and open_ones:
+        head = "These attacks saw little, with or without a defense: try stronger ones before you compare defenses."
     elif not bare["which"]:
         head = "These attacks saw nothing, even undefended: try stronger ones before you trust that."
     elif closed and not open_ones:
