@@ -29,25 +29,24 @@ def export(study: Path, name: str, title: str) -> None:
 
 
 def draw(study: Path, found: dict, target: Path) -> None:
-    """Truths in the first column, then what each setup made of them, as many rows as the thumbnails allow."""
-    metric = found["settings"]["metrics"][0]
+    """A row for each image: the private one, then what setups made of it, undefended ones first."""
     guesses: dict[tuple[str, ...], dict[int, str]] = {}
     for one in found["per_image"]:
-        if one["metric"] == metric:
-            key = (condition(one["threat"]["round"], one["threat"]["batchnorm"]), one["defense"], one["attack"])
-            guesses.setdefault(key, {})[one["image"]] = one["guess"]
-    images = found["images"][: max(1, MOST // (1 + len(guesses)))] or found["images"][:1]
-    figure = Figure(figsize=(1.3 * (1 + len(images)), 1.35 * (1 + len(guesses))), layout="constrained")
-    axes = figure.subplots(1 + len(guesses), 1 + len(images), squeeze=False)
-    for place in axes.flat:
-        place.axis("off")
-    rows = [("private", {image["place"]: image["file"] for image in images})]
-    rows += [("\n".join(key), files) for key, files in guesses.items()]
-    for line, (title, files) in zip(axes, rows, strict=True):
-        line[0].text(1, 0.5, title.replace(", batch norm", ",\nbatch norm"), ha="right", va="center", fontsize=6)
-        for place, image in zip(line[1:], images, strict=True):
+        where = condition(one["threat"]["round"], one["threat"]["batchnorm"]).replace(" (", "\n(")
+        guesses.setdefault((one["defense"], one["attack"], where), {})[one["image"]] = one["guess"]
+    images = found["images"][: MOST // 4]
+    chosen = sorted(guesses, key=lambda key: key[0] != "none")[: MOST // len(images) - 1]
+    columns = [("private", {image["place"]: image["file"] for image in images})]
+    columns += [("\n".join(key).replace(", batch norm", ",\nbatch norm"), guesses[key]) for key in chosen]
+    figure = Figure(figsize=(1.9 * len(columns), 0.9 + 1.75 * len(images)), layout="constrained")
+    axes = figure.subplots(len(images), len(columns), squeeze=False)
+    for line, image in zip(axes, images, strict=True):
+        for place, (title, files) in zip(line, columns, strict=True):
+            place.axis("off")
             if image["place"] in files:
                 place.imshow(Image.open(study / files[image["place"]]), interpolation="nearest", cmap="gray")
+            if image is images[0]:
+                place.set_title(title, fontsize=7)
     figure.savefig(target, dpi=90, facecolor="white")
 
 
