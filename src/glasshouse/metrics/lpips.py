@@ -47,9 +47,9 @@ class LPIPS(Metric):
         features = TRUNKS[self.net]()(_prepare(torch.cat((truth, guess))))
         total = torch.zeros(len(truth))
         for layer, weights in zip(features, _heads(self.net), strict=True):
-            layer = layer / (layer.square().sum(1, keepdim=True).sqrt() + 1e-10)
+            layer /= torch.linalg.vector_norm(layer, dim=1, keepdim=True) + 1e-10  # ours alone, so in place
             first, second = layer.chunk(2)
-            total += torch.einsum("nchw,c->n", (first - second).square(), weights) / first[0, 0].numel()
+            total += torch.einsum("nchw,c->n", first.sub_(second).square_(), weights) / first[0, 0].numel()
         return total
 
 
