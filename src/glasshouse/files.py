@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from glasshouse.errors import StudyError
 from glasshouse.failpoints import failpoint
 
 UNFINISHED = ".part"
+LOCK = ".lock"
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -35,10 +37,17 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise StudyError(f"Cannot write {path} ({error.strerror}): choose another place or make room.") from error
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a killed run left half-written; only its sole owner may."""
-    for part in folder.rglob(f".*{UNFINISHED}"):
-        part.unlink()
+def is_unfinished(path: Path) -> bool:
+    """Whether a file is one that ``write_atomic`` was killed over."""
+    return re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(UNFINISHED)}", path.name) is not None
+
+
+def sweep(*folders: Path) -> None:
+    """Remove what a killed run left half-written in some folders of its own; only their sole owner may."""
+    for folder in folders:
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if is_unfinished(path):
+                path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -55,7 +64,7 @@ def sole_owner(folder: Path) -> Iterator[None]:
     """Hold a folder for this process alone; a second run on it is refused."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise StudyError(f"Cannot write to {folder} ({error.strerror}): choose another --out.") from error
     try:

@@ -54,7 +54,6 @@ class Capability(StrEnum):
     UPDATE = "update"
     LABELS = "labels"
     RUNNING_STATISTICS = "running statistics"
-    BATCH_STATISTICS = "batch statistics"
     SAMPLE_INDICES = "sample indices"
     PUBLIC_IMAGES = "public images"
 

@@ -48,3 +48,18 @@ def test_a_model_without_a_last_linear_layer_needs_labels():
     seen = Observation((SharedUpdate(zeros),), SPEC, 1)
     with pytest.raises(CapabilityError, match="no last linear layer"):
         recovered_labels(model, seen, rng=rng())
+
+
+def test_noise_hides_a_label_less_than_the_bias_alone_would(lenet, small_photos, observe):
+    noise = torch.Generator().manual_seed(0)
+    right = by_bias = 0
+    for label in range(10):
+        for photo in small_photos:
+            shared = observe(lenet, photo[None], torch.tensor([label])).rounds[0].tensors
+            noisy = {name: value + torch.randn(value.shape, generator=noise) for name, value in shared.items()}
+            seen = Observation((SharedUpdate(noisy),), SPEC, 1)
+            right += recovered_labels(lenet, seen, rng=rng()).tolist() == [label]
+            by_bias += (
+                int(next(value for name, value in reversed(noisy.items()) if name.endswith("bias")).argmin()) == label
+            )
+    assert right > by_bias + 10

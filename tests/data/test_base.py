@@ -86,7 +86,8 @@ def test_spread_takes_one_of_each_class_in_turn(labels, share, seed):
 def test_spread_draws_by_the_seed():
     images = a_set([0, 1] * 20)
     assert len({tuple(images.spread(6, seed)) for seed in range(5)}) == 5
-    assert [images.labels[place] for place in images.spread(6, 0)] == [0, 1, 0, 1, 0, 1]
+    turns = [images.labels[place] for place in images.spread(6, 0)]
+    assert turns in ([0, 1] * 3, [1, 0] * 3)
 
 
 @pytest.mark.parametrize("count", [0, -1, 4])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from glasshouse.functional.labels import label_counts, single_label
+from glasshouse.functional.labels import label_counts, row_sum_label, single_label
 
 
 def last_layer(features: torch.Tensor, labels: torch.Tensor, classes: int = 7):
@@ -39,3 +39,15 @@ def test_counts_always_add_up():
         rng = torch.Generator().manual_seed(seed)
         evidence = torch.randn(7, generator=rng)
         assert int(label_counts(evidence, torch.rand(7, generator=rng).softmax(0), 16).sum()) == 16
+
+
+def test_idlg_reads_row_sums_which_is_exact_for_non_negative_features():
+    for label in range(7):
+        _, weight, _ = last_layer(torch.rand(1, 5), torch.tensor([label]))
+        assert row_sum_label(weight) == label
+
+
+def test_two_classes_are_told_by_the_bias():
+    for label in range(2):
+        bias, weight, _ = last_layer(torch.randn(1, 5), torch.tensor([label]), classes=2)
+        assert single_label(bias, weight) == label

@@ -7,9 +7,9 @@ import pytest
 from glasshouse.reports import figures, view
 
 
-def seen(defense: str, which: list[int], attack: str = "a") -> dict:
+def seen(defense: str, which: list[int], attack: str = "a", low: float = 0.0, high: float = 1.0) -> dict:
     share = len(which) / 3
-    return {"defense": defense, "attack": attack, "which": which, "images": 3, "mean": share, "low": 0.0, "high": 1.0}
+    return {"defense": defense, "attack": attack, "which": which, "images": 3, "mean": share, "low": low, "high": high}
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ def seen(defense: str, which: list[int], attack: str = "a") -> dict:
         ([seen("prune", [0])], "not attacked"),
         ([seen("none", [])], "saw nothing, even undefended"),
         ([seen("none", []), seen("prune", [1])], "saw little, with or without"),
-        ([seen("none", [0]), seen("prune", [])], "prune stopped these attacks"),
-        ([seen("none", [0]), seen("prune", []), seen("noise", [1])], "prune helped, noise did not"),
-        ([seen("none", [0]), seen("prune", [1])], "none of the defenses tried closed the curtains"),
-        ([seen("none", [0]), seen("prune", []), seen("prune", [0], "b")], "none of the defenses"),
+        ([seen("none", [0]), seen("prune", [])], "too few images to tell whether prune helped"),
+        ([seen("none", [0], low=0.5), seen("prune", [], high=0.4)], "prune hid more of them than chance explains"),
+        ([seen("none", [0]), seen("prune", [1])], "Behind prune no fewer could be seen"),
+        ([seen("none", [0]), seen("prune", []), seen("prune", [0], "b")], "Behind prune no fewer could be seen"),
     ],
 )
 def test_verdicts(identified, expected):

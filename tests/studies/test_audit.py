@@ -330,3 +330,67 @@ def test_a_gradient_of_zero_fails_with_a_reason():
 def test_channels_that_no_picture_has_are_refused():
     with pytest.raises(DataError, match="4 channels"):
         gh.audit("lenet", torch.rand(1, 4, 16, 16), [0])
+
+
+def test_defenses_that_do_nothing_leave_the_same_pictures(plan, tmp_path):
+    plan = dataclasses.replace(plan, defenses=("none", "gaussian:sigma=0", "prune:percent=0"))
+    result, _ = run(plan, tmp_path)
+    values = {setup.defense: [] for setup in result.setups}
+    for one in result.per_image:
+        values[one.setup.defense].append(one.value)
+    assert values["none"] == values["gaussian:sigma=0"] == values["prune:percent=0"]
+
+
+def test_default_attacks_that_cannot_run_are_left_out(tmp_path):
+    plan = Plan(dataset="photos", images=1, model="convnet8:width=2", defenses=("none",), metrics=("mse",), steps=1)
+    result, _ = run(plan, tmp_path)
+    assert {setup.attack for setup in result.setups} == {"invgrad:steps=1,tv=0.01"}
+
+
+def test_another_forward_is_another_model(tmp_path):
+    class First(Net):
+        pass
+
+    class Second(Net):
+        def forward(self, x):
+            return super().forward(1 - x)
+
+    Second.__qualname__ = First.__qualname__
+    Second.__name__ = First.__name__
+    results = []
+    for kind in (First, Second):
+        torch.manual_seed(0)
+        model = kind().eval()
+        results.append(
+            gh.audit(
+                model, torch.full((1, 3, 16, 16), 0.2), [1], attacks=["invgrad:steps=2"], metrics=["mse"], out=tmp_path
+            )
+        )
+    assert results[0].rows[0].value != results[1].rows[0].value
+
+
+def test_a_folder_of_somebody_elses_images_is_not_claimed(plan, tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / ".movie.part").write_text("precious")
+    with pytest.raises(StudyError, match="holds no study"):
+        run(plan, tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [".movie.part", "images"]
+
+
+def test_copies_among_the_others_do_not_hide_what_was_seen(tmp_path):
+    images, labels = gh.data.load("photos:size=16").batch([0, 1])
+    result = gh.audit(
+        "lenet:width=8",
+        images,
+        labels,
+        attacks=["idlg:steps=60"],
+        metrics=["psnr"],
+        others=torch.cat((images, images.flip(3))),
+    )
+    assert result.gallery == "2 others handed over"
+    assert result.identified[0].images == (0, 1)
+
+
+def test_defenses_that_act_while_training_are_refused(plan, tmp_path):
+    with pytest.raises(SettingError, match="an audit trains nothing"):
+        run(dataclasses.replace(plan, defenses=("gaussian:at=both",)), tmp_path)

@@ -9,7 +9,8 @@ from glasshouse.studies.gate import judge, read_results
 
 
 def row(defense: str, metric: str, mean: float | None, images: int = 4) -> dict:
-    return {"defense": defense, "attack": "a", "metric": metric, "mean": mean, "images": images, "reason": "why not"}
+    found = {"defense": defense, "attack": "a", "metric": metric, "mean": mean, "images": images, "reason": "why not"}
+    return {**found, "low": 0.0, "high": 1.0}
 
 
 RESULTS = {
@@ -86,3 +87,9 @@ def test_unreadable_results(tmp_path, text):
         (tmp_path / "audit.json").write_text(text)
     with pytest.raises(StudyError, match="run"):
         read_results(tmp_path)
+
+
+def test_few_images_prove_little():
+    answer, line = judge(RESULTS, max_recognised="5%", limits=(), defense="prune", confident=True)
+    assert answer is False
+    assert "95 % interval 0% to 100%" in line

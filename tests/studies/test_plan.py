@@ -59,6 +59,8 @@ def test_bad_settings(settings, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('schema = 1\nimages = "1"', "wrong type"),
+        ("schema = 1\nattacks = 3", "wrong type"),
         ("not toml [", "readable plan"),
         ("schema = 9", "schema 9"),
         ('schema = 1\ncolour = "red"', "unknown settings: colour"),

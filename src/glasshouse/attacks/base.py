@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glasshouse import checks
 from glasshouse.errors import AttackError, CapabilityError
@@ -39,7 +40,8 @@ class InversionAttack(ABC):
     ) -> Reconstruction:
         """Check what is needed, run the attack, check what came out."""
         self.refuse(model, seen)
-        with batchnorm_mode(model, seen.batchnorm):
+        # the only attention kernel on CPU whose gradient can be differentiated again
+        with batchnorm_mode(model, seen.batchnorm), sdpa_kernel(SDPBackend.MATH):
             result = self.run(model, seen, rng=rng, progress=progress)
         checks.reconstruction(self.name, result.images, seen.image, seen.batch_size)
         return result

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glasshouse.attacks.base import LabelUse, attacks
 from glasshouse.attacks.dlg import DLG
-from glasshouse.attacks.labels import recovered_labels
+from glasshouse.attacks.labels import row_sum_labels
 from glasshouse.types import Observation
 
 
@@ -24,4 +24,4 @@ class IDLG(DLG):
 
     def fixed_labels(self, model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor | None:
         """The labels read off the last layer's gradient."""
-        return recovered_labels(model, seen, rng=rng)
+        return row_sum_labels(model, seen, rng=rng)

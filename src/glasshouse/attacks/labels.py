@@ -7,10 +7,17 @@ from torch import Tensor, nn
 
 from glasshouse.errors import CapabilityError
 from glasshouse.functional.gradients import parameter_names
-from glasshouse.functional.labels import label_counts, single_label
+from glasshouse.functional.labels import label_counts, row_sum_label, single_label
 from glasshouse.types import Observation
 
 PROBES = 64
+
+
+def row_sum_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor:
+    """The label of one image as iDLG reads it; labels of a batch as ``recovered_labels`` does."""
+    if seen.batch_size > 1:
+        return recovered_labels(model, seen, rng=rng)
+    return torch.tensor([row_sum_label(_last_layer(model, seen)[1])])
 
 
 def known_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor:

@@ -101,5 +101,6 @@ def _show(result: AuditResult, summary: Summary, page: Path) -> None:
         console.print(
             f"{summary.left} of {summary.planned} cases are left. To go on:\n  {_same_command()}",
             markup=False,
+            soft_wrap=True,
         )
     console.print(f"Report: {page}", markup=False, soft_wrap=True)

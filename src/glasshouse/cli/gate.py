@@ -18,6 +18,7 @@ def gate(
     ] = None,
     limits: Annotated[Many, typer.Option("--max", help="METRIC=VALUE: most leakage allowed, may be repeated")] = None,
     defense: Annotated[str | None, typer.Option(help="look at this defense only")] = None,
+    confident: Annotated[bool, typer.Option("--confident", help="the upper end of the 95 % interval counts")] = False,
 ) -> None:
     """Exit 0 if a study stays within limits, 1 if not, with one line why.
 
@@ -26,8 +27,9 @@ def gate(
     """
     from glasshouse.studies.gate import judge, read_results
 
+    results = read_results(study)
     passed, line = judge(
-        read_results(study), max_recognised=max_recognised, limits=tuple(limits or ()), defense=defense
+        results, max_recognised=max_recognised, limits=tuple(limits or ()), defense=defense, confident=confident
     )
     print(line)
     raise typer.Exit(0 if passed else 1)

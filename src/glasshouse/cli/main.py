@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from importlib.metadata import version as installed_version
+from typing import Annotated
 
 import typer
 
@@ -28,6 +30,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(installed_version("glasshouse"))
+        raise typer.Exit
+
+
 app.command()(audit)
 app.command()(report)
 app.command()(gate)
@@ -40,6 +50,15 @@ app.command()(show)
 app.command()(doctor)
 app.add_typer(weights, name="weights")
 app.add_typer(key, name="key")
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """See what your shared gradients reveal of private images, and close the curtains."""
 
 
 def main() -> None:

@@ -42,14 +42,14 @@ def train(
     recipe = Recipe(epochs=epochs, lr=lr, batch=batch, augment=augment, seed=seed)
     train_set = data_room.load(data, root=data_root, size=size, split="train")
     test_set = data_room.load(data, root=data_root, size=size, split="test")
-    places = train_set.spread(images or len(train_set), seed)
+    places = train_set.spread(len(train_set) if images is None else images, seed)
     inputs, labels = train_set.batch(places)
     network = own.build(model, train_set.spec, seed=seed)
     own.inspect(network, train_set.spec)
     guard = defenses.create(defense)
     if guard.name != "none" and "training" not in guard.acts_on:
         raise SettingError(f"'{defense}' acts on {guard.acts_on}, not while training: add at=training.")
-    rng = torch.Generator().manual_seed(seed)
+    rng = torch.Generator().manual_seed(seed + 1)  # another stream than the one that shuffles
     with counting("Training", "epochs") as progress:
         loss = fit(
             network,
@@ -60,8 +60,9 @@ def train(
             progress=lambda share: progress(share * epochs, epochs),
         )
     right = accuracy(network, *test_set.batch(range(len(test_set))))
+    where = "training" if list(train_set.ids) == list(test_set.ids) else "test"
     write_atomic(out, save({name: value.contiguous() for name, value in network.state_dict().items()}))
     if as_json:
-        print(json.dumps({"weights": str(out), "loss": loss, "test_accuracy": right, "epochs": epochs}))
+        print(json.dumps({"weights": str(out), "loss": loss, f"{where}_accuracy": right, "epochs": epochs}))
     else:
-        print(f"Loss {loss:.3f}, test accuracy {right:.1%}. Weights: {out}", file=sys.stdout)
+        print(f"Loss {loss:.3f}, {where} accuracy {right:.1%}. Weights: {out}", file=sys.stdout)

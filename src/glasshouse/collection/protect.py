@@ -63,7 +63,7 @@ def protect(
         if not manifest.path.exists() and any(path.name != ".lock" for path in directory.iterdir()):
             raise DataError(f"{directory} is not empty and holds no protected data set: choose another directory.")
         step, done = manifest.begin(header)
-        sweep(directory)
+        sweep(directory, *(path for path in directory.rglob("*") if path.is_dir()))
         _write_extras(directory, opened)
         work = partial(_protect_step, directory, FORMATS[files], key, epochs, block_size, channel_wise)
         chunks = _chunks(opened, done, FORMATS[files].images)

@@ -71,14 +71,20 @@ class ImageSet:
         )
 
     def spread(self, count: int, seed: int) -> list[int]:
-        """``count`` places, one of each class in turn, which ones of a class drawn by the seed."""
+        """``count`` places, one of each class in turn; the seed draws classes and their images.
+
+        Where every image is a class of its own, the order is that of the set.
+        """
         checks.between("images", count, 1, len(self))
-        order = np.random.default_rng(seed).permutation(len(self))
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(self))
+        alone = len(set(self.labels)) == len(self)
+        ranks = np.arange(self.spec.classes) if alone else rng.permutation(self.spec.classes)
         taken: Counter[int] = Counter()
         turns: list[tuple[int, int, int]] = []
         for place in order:
             label = self.labels[place]
-            turns.append((taken[label], label, int(place)))
+            turns.append((taken[label], int(ranks[label]), int(place)))
             taken[label] += 1
         return [place for _, _, place in sorted(turns)[:count]]
 

@@ -37,6 +37,6 @@ def load(
         if not path.is_file():
             raise DataError(f"There is no file {source}: check the path.")
         return open_npz(path, split).fitted(size, None)
-    if path.parent != Path() or path.is_file():
+    if "/" in source or path.is_file():
         raise DataError(f"{source} is neither a directory nor an .npz file: give one of them, or a data set's name.")
     raise UnknownNameError("dataset", name, datasets.names())

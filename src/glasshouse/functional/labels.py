@@ -6,14 +6,26 @@ import torch
 from torch import Tensor
 
 
-def single_label(bias_gradient: Tensor | None, weight_gradient: Tensor) -> int:
-    """The label behind one image's gradient.
+def row_sum_label(weight_gradient: Tensor) -> int:
+    """The label behind one image's gradient as iDLG reads it (Zhao et al. 2020): the row with the smallest sum.
 
-    With a bias the answer is exact: the bias gradient is softmax minus one-hot, and negative only at the
-    true class. Without one, the row of the weight gradient with the smallest sum, which is exact where the
-    features are non-negative (iDLG, Zhao et al. 2020).
+    Exact where the features before the last layer are non-negative.
     """
-    evidence = weight_gradient.flatten(1).sum(1) if bias_gradient is None else bias_gradient
+    return int(weight_gradient.sum(1).argmin())
+
+
+def single_label(bias_gradient: Tensor | None, weight_gradient: Tensor) -> int:
+    """The label behind one image's gradient, whatever the features, and robust to noise.
+
+    Weight and bias gradients of one image are (softmax - one-hot) times (features, 1), a matrix of rank one.
+    Its first left singular vector is softmax - one-hot up to sign, whose largest entry is that of the label; of
+    two classes the entries are alike, and the sign that row sums or bias agree with decides.
+    """
+    columns = [weight_gradient] if bias_gradient is None else [weight_gradient, bias_gradient[:, None]]
+    direction = torch.linalg.svd(torch.cat(columns, 1).double(), full_matrices=False)[0][:, 0]
+    if len(direction) > 2:
+        return int(direction.abs().argmax())
+    evidence = weight_gradient.sum(1) if bias_gradient is None else bias_gradient
     return int(evidence.argmin())
 
 

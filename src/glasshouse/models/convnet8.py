@@ -30,7 +30,7 @@ class ConvNet8(Architecture):
     width: int = setting(64, "channels of the first convolution; the others have two or four times as many")
 
     def __post_init__(self) -> None:
-        checks.at_least("width", self.width, 1)
+        checks.between("width", self.width, 1, 4096)
 
     def build(self, image: ImageSpec) -> nn.Module:
         """Return the bare network with fresh weights."""

@@ -26,7 +26,7 @@ class LeNet(Architecture):
     spread: float = setting(0.5, "weights start uniform in [-spread, spread]")
 
     def __post_init__(self) -> None:
-        checks.at_least("width", self.width, 1)
+        checks.between("width", self.width, 1, 4096)
         checks.at_least("spread", self.spread, 1e-6)
 
     def build(self, image: ImageSpec) -> nn.Module:

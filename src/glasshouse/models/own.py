@@ -21,6 +21,19 @@ from glasshouse.weights import convert
 
 log = logging.getLogger(__name__)
 
+#: What somebody's own file may raise when it is imported or called.
+USER_ERRORS = (
+    ImportError,
+    SyntaxError,
+    NameError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    OSError,
+)
+
 
 def is_own(text: str) -> bool:
     """Whether a model is written as FILE.py:FACTORY."""
@@ -50,12 +63,15 @@ def _from_factory(text: str) -> nn.Module:
     sys.modules[spec.name] = module  # dataclasses and pickles look there
     try:
         spec.loader.exec_module(module)
-    except (SyntaxError, ImportError) as error:
-        raise ModelError(f"{path} cannot be imported: {error}.") from error
+    except USER_ERRORS as error:
+        raise ModelError(f"{path} cannot be imported ({type(error).__name__}: {error}): mend it first.") from error
     make = getattr(module, factory, None)
     if not callable(make):
         raise ModelError(f"{path} defines no function '{factory}': write FILE.py:FACTORY with one that it has.")
-    model = make()
+    try:
+        model = make()
+    except USER_ERRORS as error:
+        raise ModelError(f"{text} failed ({type(error).__name__}: {error}): it is called without arguments.") from error
     if not isinstance(model, nn.Module):
         raise ModelError(f"{text} returned {type(model).__name__}: return a torch.nn.Module.")
     return model
@@ -83,6 +99,8 @@ def load_weights(model: nn.Module, path: Path) -> None:
     expected = model.state_dict()
     if not found:
         raise WeightsError(f"{path} does not fit the model: it holds nothing. Give the weights of this model.")
+    if all(name.startswith("module.") for name in found):  # as DataParallel saves them
+        found = {name.removeprefix("module."): value for name, value in found.items()}
     if not set(found) & set(expected):
         found = {f"network.{name}": value for name, value in found.items()}
         found |= {name: value for name, value in expected.items() if not name.startswith("network.")}

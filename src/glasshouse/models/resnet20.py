@@ -43,7 +43,7 @@ class ResNet20(Architecture):
     width: int = setting(16, "channels of the first stage (16 = ResNet20, 64 = ResNet20-4)")
 
     def __post_init__(self) -> None:
-        checks.at_least("width", self.width, 1)
+        checks.between("width", self.width, 1, 4096)
 
     def build(self, image: ImageSpec) -> nn.Module:
         """Return the bare network with fresh weights."""

@@ -46,6 +46,6 @@ def render(directory: Path) -> str:
         walls=view.walls(results, directory),
         scatter=Markup(figures.scatter(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
         worst=worst,
-        worst_truth=view.inline(directory / worst["truth"]) if worst else "",
-        worst_guess=view.inline(directory / worst["guess"]) if worst else "",
+        worst_truth=view.inline(directory, worst["truth"]) if worst else "",
+        worst_guess=view.inline(directory, worst["guess"]) if worst else "",
     )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from glasshouse.data.images import read_image
 from glasshouse.defenses import create as create_defense
+from glasshouse.errors import StudyError
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
+from glasshouse.studies.pictures import to_png
 from glasshouse.types import JSON
 
-SETUP = ("defense", "attack", "model", "round", "batchnorm")
+PICTURE = r"images/[0-9a-f]{24}\.png"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Line:
     finished: bool
     seen: str
     acts_on: str
+    attack_spec: str
+    defense_spec: str
     cells: tuple[Cell, ...]
 
 
@@ -79,7 +85,8 @@ class Wall:
 
 def setup_of(row: JSON) -> tuple[str, ...]:
     """The words that tell one setup from another."""
-    return (row["defense"], row["attack"], row["model"], row["threat"]["round"], row["threat"]["batchnorm"])
+    threat = row["threat"]
+    return row["defense"], row["attack"], row["model"], threat["round"], threat["batchnorm"], str(threat["batch"])
 
 
 def columns(results: JSON) -> tuple[Column, ...]:
@@ -109,6 +116,8 @@ def lines(results: JSON) -> tuple[Line, ...]:
                 told is not None,
                 f"{len(told['which'])} of {told['images']}" if told else "none finished",
                 create_defense(name[0]).acts_on,
+                first["attack_spec"],
+                first["defense_spec"],
                 tuple(cell(rows.get(column.metric)) for column in columns(results)),
             )
         )
@@ -157,12 +166,12 @@ def walls(results: JSON, directory: Path, most: int = 24) -> tuple[Wall, ...]:
                 name = setup_of(one)
                 pictures.append(
                     Picture(
-                        inline(directory / one["guess"]),
+                        inline(directory, one["guess"]),
                         tuple(scores[name, image]),
                         image in seen.get(name, ()),
                     )
                 )
-            strips.append(Strip(inline(directory / truths[image]), names[image], tuple(pictures)))
+            strips.append(Strip(inline(directory, truths[image]), names[image], tuple(pictures)))
         galleries.append(Wall(condition(training, batchnorm), tuple(heads), tuple(strips)))
     return tuple(galleries)
 
@@ -177,9 +186,16 @@ def condition(training: str, batchnorm: str) -> str:
     return rounds.get(training, f"round {training}").capitalize() + modes.get(batchnorm, "")
 
 
-def inline(path: Path) -> str:
-    """A PNG file as a data address, so that the page stands alone."""
-    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+def inline(directory: Path, file: str) -> str:
+    """A study's picture as a data address, so that the page stands alone.
+
+    The name comes from a file that others may have written, so only a study's own pictures are taken, and only
+    what decodes as one.
+    """
+    if not re.fullmatch(PICTURE, file):
+        raise StudyError(f"The results name '{file}', which is no picture of a study: they may be hostile.")
+    content = to_png(read_image(directory / file))
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
 def verdict(results: JSON) -> tuple[str, tuple[str, ...]]:
@@ -195,24 +211,30 @@ def verdict(results: JSON) -> tuple[str, tuple[str, ...]]:
             f"{name}, {len(one['which'])} of {one['images']} images could be seen "
             f"(worst attack: {one['attack']}; share {one['mean']:.0%}, 95 % interval {low:.0%} to {high:.0%})."
         )
+    return _headline(worst), tuple(sentences)
+
+
+def _headline(worst: dict[str, JSON]) -> str:
+    """What the counts allow to be said, and no more: a defense is credited only where the intervals are apart."""
     bare = worst.get("none")
-    open_ones = [name for name, one in worst.items() if name != "none" and one["which"]]
-    closed = [name for name, one in worst.items() if name != "none" and not one["which"]]
     if bare is None:
-        head = "The undefended gradient was not attacked, so no defense can be credited."
-    elif not bare["which"] and open_ones:
-        head = "These attacks saw little, with or without a defense: try stronger ones before you compare defenses."
-    elif not bare["which"]:
-        head = "These attacks saw nothing, even undefended: try stronger ones before you trust that."
-    elif closed and not open_ones:
-        head = f"Undefended, private images can be seen; {' and '.join(closed)} stopped these attacks."
-    elif closed:
-        head = (
-            f"Undefended, private images can be seen; {' and '.join(closed)} helped, {' and '.join(open_ones)} did not."
-        )
-    else:
-        head = "Private images can be seen, and none of the defenses tried closed the curtains."
-    return head, tuple(sentences)
+        return "The undefended gradient was not attacked, so no defense can be credited."
+    others = {name: one for name, one in worst.items() if name != "none"}
+    if not bare["which"]:
+        seen = any(one["which"] for one in others.values())
+        what = "little, with or without a defense" if seen else "nothing, even undefended"
+        return f"These attacks saw {what}: try stronger ones before you trust that."
+    parts = [f"Undefended, {len(bare['which'])} of {bare['images']} private images could be seen."]
+    hid = [name for name, one in others.items() if one["high"] < bare["low"]]
+    unclear = [name for name, one in others.items() if name not in hid and one["mean"] < bare["mean"]]
+    open_ones = [name for name in others if name not in (*hid, *unclear)]
+    if hid:
+        parts.append(f"{' and '.join(hid)} hid more of them than chance explains.")
+    if unclear:
+        parts.append(f"There are too few images to tell whether {' or '.join(unclear)} helped.")
+    if open_ones:
+        parts.append(f"Behind {' and '.join(open_ones)} no fewer could be seen.")
+    return " ".join(parts)
 
 
 def worst_by_defense(identified: Iterable[JSON]) -> dict[str, JSON]:

@@ -23,9 +23,10 @@ from glasshouse.studies.plan import DEFAULT_METRICS, Plan
 from glasshouse.studies.results import AuditResult, collect
 from glasshouse.studies.runner import RunProgress, Summary, run
 from glasshouse.studies.scoring import check_pictures, measures, score
-from glasshouse.studies.study import Study, prepare
+from glasshouse.studies.study import Study, prepare, refuse_foreign
 from glasshouse.types import BatchNorm
 
+FEWEST_CLASSES = 10  # a model built for two labels would tell them by its shape
 ENGINES: dict[str, Callable[[int], Executor]] = {"inline": lambda workers: Inline(), "local": Local}
 
 
@@ -54,7 +55,12 @@ def check_plan(plan: Plan) -> None:
     for text in plan.attacks:
         attack_room.create(text)
     for text in plan.defenses:
-        defense_room.create(text)
+        acts_on = defense_room.create(text).acts_on
+        if "training" in acts_on:
+            raise SettingError(
+                f"Defense '{text}' acts on {acts_on}, but an audit trains nothing: use at=gradient here, or train with "
+                "it ('glasshouse train --defense') and audit the result with --weights."
+            )
     for text in plan.metrics:
         metric_room.create(text)
     for name in ("attacks", "defenses", "metrics"):
@@ -67,6 +73,7 @@ def audit_plan(
 ) -> tuple[AuditResult, Summary]:
     """Run, or continue, the audit that a plan describes."""
     check_plan(plan)
+    refuse_foreign(directory)
     with sole_owner(directory):
         materials = from_dataset(plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download)
         return _carry_out(plan, directory, materials, None, running)
@@ -84,6 +91,8 @@ def audit(
     batch: int = 1,
     batchnorm: Sequence[BatchNorm] = ("eval", "train"),
     label_knowledge: str = "recovered",
+    classes: int | None = None,
+    others: Tensor | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     engine: str = "inline",
@@ -92,19 +101,25 @@ def audit(
 ) -> AuditResult:
     """Attack the gradients a model would share of these images and score what can be seen.
 
-    ``model`` is a module that takes images in [0, 1] and returns logits, or a SPEC; ``images`` are
-    (N, C, H, W) in [0, 1]. Without ``out`` the study is kept in a temporary directory, named by
-    ``result.directory``.
+    ``model`` is a module that takes images in [0, 1] and returns logits, or a SPEC; ``images`` are (N, C, H, W)
+    in [0, 1]. ``others`` are more images of the same kind: an image counts as seen only if its reconstruction
+    points to it among them; without them crops of photographs stand in, which are too easy to tell from images
+    that look alike. ``classes`` is how many outputs a model built from a SPEC gets. Without ``out`` the study is
+    kept in a temporary directory, named by ``result.directory``.
     """
-    truth = torch.as_tensor(labels)
-    materials = from_tensors(images, truth, seed)
+    if not isinstance(model, (str, nn.Module)):
+        raise SettingError(f"model is {type(model).__name__}: give a torch.nn.Module (an instance), or a SPEC.")
+    images, truth = torch.as_tensor(images), torch.as_tensor(labels)
+    if classes is None and isinstance(model, str) and truth.numel():
+        classes = max(FEWEST_CLASSES, int(truth.max()) + 1)
+    materials = from_tensors(images, truth, seed, others=others, classes=classes)
     plan = Plan(
         dataset="given images",
         images=len(images),
         model=model if isinstance(model, str) else type(model).__name__,
-        attacks=tuple(attacks),
-        defenses=tuple(defenses),
-        metrics=tuple(metrics),
+        attacks=_texts("attacks", attacks),
+        defenses=_texts("defenses", defenses),
+        metrics=_texts("metrics", metrics),
         steps=steps,
         batch=batch,
         batchnorm=tuple(batchnorm),
@@ -114,8 +129,17 @@ def audit(
     check_plan(plan)
     directory = Path(mkdtemp(prefix="glasshouse-") if out is None else out)
     running = Running(engine=engine, workers=workers or os.cpu_count() or 1, progress=progress)
+    refuse_foreign(directory)
     with sole_owner(directory):
         return _carry_out(plan, directory, materials, None if isinstance(model, str) else model, running)[0]
+
+
+def _texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """SPECs as a caller writes them: one text or several."""
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(one, str) for one in found):
+        raise SettingError(f"{name} are written as SPECs, for example {name}=['{DEFAULT_METRICS[0]}'], not as objects.")
+    return found
 
 
 def _carry_out(

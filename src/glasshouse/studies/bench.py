@@ -18,7 +18,7 @@ from glasshouse.studies.assignment import assigned
 from glasshouse.studies.case import Case
 from glasshouse.studies.pictures import load_picture, to_pixels
 from glasshouse.studies.victim import share
-from glasshouse.types import ImageSpec, Observation, Progress, SharedUpdate
+from glasshouse.types import BatchNorm, ImageSpec, Observation, Progress, SharedUpdate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,19 @@ class Bench:
         return {**self.__dict__, "_built": {}}
 
     def perform(self, case: Case, progress: Progress) -> Outcome:
-        """Share, attack, assign: one case from beginning to end."""
+        """Share, attack, assign: one case from beginning to end, on one thread.
+
+        Sums come out differently on two threads, and an attack blows such differences up; on one thread every
+        engine gives the same pictures.
+        """
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return self._perform(case, progress)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _perform(self, case: Case, progress: Progress) -> Outcome:
         began = time.perf_counter()
         truth, labels = self.batch(case.images)
         model = self.network(case.weights)
@@ -66,7 +78,8 @@ class Bench:
             give_labels=case.labels == "given",
             rng=torch.Generator().manual_seed(case.random_seed("defense", "attack_spec", "versions")),
         )
-        rng = torch.Generator().manual_seed(case.random_seed("attack"))
+        # the same start behind every defense, so that they are compared on equal terms
+        rng = torch.Generator().manual_seed(case.random_seed("attack", "defense_spec", "versions"))
         found = attack(model, shared.seen, rng=rng, progress=progress)
         guesses = assigned(truth, found.images)
         return Outcome(
@@ -76,19 +89,6 @@ class Bench:
             _share_right(found.labels, labels),
             time.perf_counter() - began,
         )
-
-    def rehearse(self, case: Case) -> None:
-        """Let the attack refuse what it cannot do, before any work is done; it sees no image."""
-        model = self.network(case.weights)
-        nothing = {name: torch.zeros_like(value) for name, value in model.named_parameters() if value.requires_grad}
-        seen = Observation(
-            rounds=(SharedUpdate(nothing),),
-            image=self.image,
-            batch_size=len(case.images),
-            batchnorm=case.batchnorm,
-            labels=torch.zeros(len(case.images), dtype=torch.long) if case.labels == "given" else None,
-        )
-        attacks.create(case.attack_spec).refuse(model, seen)
 
     def batch(self, places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """The attacked images (N, C, H, W) and labels (N,) at some places."""
@@ -103,6 +103,18 @@ class Bench:
             load_weights(model, self.directory / "models" / f"{weights}.safetensors")
             self._built = {weights: model.eval()}  # one at a time: two rounds may share one module
         return self._built[weights]
+
+
+def blank_observation(model: nn.Module, image: ImageSpec, batch: int, batchnorm: BatchNorm, labels: str) -> Observation:
+    """An observation of the right shapes with nothing in it, for an attack to refuse before any work is done."""
+    nothing = {name: torch.zeros_like(value) for name, value in model.named_parameters() if value.requires_grad}
+    return Observation(
+        rounds=(SharedUpdate(nothing),),
+        image=image,
+        batch_size=batch,
+        batchnorm=batchnorm,
+        labels=torch.zeros(batch, dtype=torch.long) if labels == "given" else None,
+    )
 
 
 def _share_right(found: Tensor | None, truth: Tensor) -> float | None:

@@ -105,7 +105,13 @@ class Local(Executor):
                 return
             except BrokenProcessPool:
                 continue
-        yield case, Failure(f"The worker died {RETRIES + 1} times in the middle of this case: is there enough memory?")
+        yield (
+            case,
+            Failure(
+                f"The worker died {RETRIES + 1} times in the middle of this case: is there enough memory? "
+                "(In a script, call from under if __name__ == '__main__'.)"
+            ),
+        )
 
 
 def _perform(bench: Bench, case: Case, watch: Watch) -> Outcome | Failure:

@@ -12,6 +12,20 @@ from glasshouse.registry import parse_spec
 from glasshouse.studies.study import RESULT_FILE
 from glasshouse.types import JSON
 
+PARTS = {
+    "schema",
+    "rows",
+    "per_image",
+    "images",
+    "floor",
+    "identified",
+    "failures",
+    "pending",
+    "settings",
+    "judges",
+    "gallery",
+}
+
 
 def read_results(directory: Path) -> JSON:
     """Read the machine-readable results of a study directory."""
@@ -24,15 +38,23 @@ def read_results(directory: Path) -> JSON:
         ) from None
     except (OSError, ValueError) as error:
         raise StudyError(f"{path} cannot be read ({error}): run the audit again.") from error
-    if not isinstance(found, dict) or "rows" not in found:
+    if not isinstance(found, dict) or not found.keys() >= PARTS:
         raise StudyError(f"{path} holds no audit: run the audit again.")
     return found
 
 
 def judge(
-    results: JSON, *, max_recognised: str | None, limits: tuple[str, ...], defense: str | None = None
+    results: JSON,
+    *,
+    max_recognised: str | None,
+    limits: tuple[str, ...],
+    defense: str | None = None,
+    confident: bool = False,
 ) -> tuple[bool, str]:
-    """Whether the worst setup is within every limit, and one line that says why."""
+    """Whether the worst setup is within every limit, and one line that says why.
+
+    ``confident`` holds the upper end of a share's interval against its limit, so that few images prove little.
+    """
     if max_recognised is None and not limits:
         raise SettingError("The gate has no limit: give --max-recognised 5% or --max METRIC=VALUE.")
     if results.get("pending") or results.get("failures"):
@@ -40,7 +62,8 @@ def judge(
         return False, f"closed: {open_cases} cases are pending or failed, so the study proves nothing yet"
     reasons = []
     if max_recognised is not None:
-        reasons.append(_recognised(_of(results["identified"], defense), _share(max_recognised)))
+        end = "high" if confident else "mean"
+        reasons.append(_recognised(_of(results["identified"], defense), _share(max_recognised), end))
     reasons += [_metric(_of(results["rows"], defense), *_limit(text)) for text in limits]
     closed = [line for passed, line in reasons if not passed]
     if closed:
@@ -56,13 +79,15 @@ def _of(rows: list[JSON], defense: str | None) -> list[JSON]:
     return chosen
 
 
-def _recognised(rows: list[JSON], limit: float) -> tuple[bool, str]:
-    worst = max(rows, key=lambda row: row["mean"])
+def _recognised(rows: list[JSON], limit: float, end: str) -> tuple[bool, str]:
+    """``end`` is ``mean`` for the share found, ``high`` for the upper end of its interval."""
+    worst = max(rows, key=lambda row: row[end])
     line = (
-        f"{worst['mean']:.0%} recognised by machine (told from 100 others; no people were asked) under "
-        f"{worst['defense']} by {worst['attack']}, limit {limit:.0%}"
+        f"{worst['mean']:.0%} of {worst['images']} images recognised by machine (95 % interval {worst['low']:.0%} to "
+        f"{worst['high']:.0%}; told from 100 others, no people were asked) under {worst['defense']} by "
+        f"{worst['attack']}, limit {limit:.0%}"
     )
-    return worst["mean"] <= limit, line
+    return worst[end] <= limit, line
 
 
 def _metric(rows: list[JSON], metric: str, limit: float) -> tuple[bool, str]:

@@ -16,6 +16,7 @@ from glasshouse.types import ImageSpec
 
 GALLERY = 100
 PHOTO_SIZE = 256
+COPY = 0.02  # root mean squared difference of pixels in [0, 1] up to which two images are one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +29,7 @@ class Materials:
     class_names: tuple[str, ...]
     spec: ImageSpec
     gallery: Tensor
+    gallery_origin: str
     terms: str
     skipped: tuple[str, ...] = ()
 
@@ -45,39 +47,61 @@ def from_dataset(
         tuple(found.ids[place] for place in places),
         tuple(found.class_names[int(label)] for label in labels),
         found.spec,
-        _others(found, places, seed),
+        *_others(found, places, seed),
         found.terms,
         found.skipped,
     )
 
 
-def from_tensors(images: Tensor, labels: Tensor, seed: int) -> Materials:
-    """Take images and labels as a caller hands them over."""
+def from_tensors(
+    images: Tensor, labels: Tensor, seed: int, *, others: Tensor | None = None, classes: int | None = None
+) -> Materials:
+    """Take images and labels, and others of their kind, as a caller hands them over."""
     checks.images("images", images)
     if images.shape[1] not in (1, 3):
         raise DataError(f"images have {images.shape[1]} channels: give grey (1) or colour (3) images.")
-    classes = max(int(labels.max()) + 1, 1) if labels.numel() else 1
-    spec = ImageSpec(images.shape[1], images.shape[2], images.shape[3], classes)
+    needed = int(labels.max()) + 1 if labels.numel() else 1
+    spec = ImageSpec(images.shape[1], images.shape[2], images.shape[3], classes or needed)
     checks.labels(labels, spec, len(images))
+    gallery, origin = _photo_crops(spec, GALLERY, seed), f"{GALLERY} crops of photographs"
+    if others is not None:
+        checks.images("others", others)
+        if others.shape[1:] != images.shape[1:]:
+            raise DataError(f"others have shape {tuple(others.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
+        gallery = others.float()[torch.tensor(_unlike(others.float(), images.float()))]
+        origin = f"{len(gallery)} others handed over"
     return Materials(
         images.float(),
         labels.long(),
         tuple(f"images/{index:06d}" for index in range(len(images))),
         tuple(str(int(label)) for label in labels),
         spec,
-        _photo_crops(spec, GALLERY, seed),
+        gallery,
+        origin,
         "the caller's own",
     )
 
 
-def _others(found: ImageSet, taken: list[int], seed: int) -> Tensor:
-    """Other images of the same data set, made up with crops of photographs where it has too few."""
+def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
+    """Other images of the same data set, made up with crops of photographs where it has too few; and which."""
     drawn = found.spread(min(len(found), GALLERY + len(taken)), seed + 1)
     others = [place for place in drawn if place not in taken][:GALLERY]
+    if others:
+        originals, candidates = found.batch(taken)[0], found.batch(others)[0]
+        others = [place for place, new in zip(others, _unlike(candidates, originals), strict=True) if new]
     parts = [found.batch(others)[0]] if others else []
+    origin = f"{len(others)} of the same data set"
     if len(others) < GALLERY:
         parts.append(_photo_crops(found.spec, GALLERY - len(others), seed))
-    return torch.cat(parts)
+        origin += f", {GALLERY - len(others)} crops of photographs"
+    return torch.cat(parts), origin
+
+
+def _unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
+    """Which candidates are no copy of an original: a copy would tie with it and hide that it was seen."""
+    first, second = (part.flatten(1).double() for part in (candidates, originals))
+    nearest = torch.cdist(first, second).amin(1) / first.shape[1] ** 0.5
+    return [bool(distance > COPY) for distance in nearest]
 
 
 def _photo_crops(spec: ImageSpec, count: int, seed: int) -> Tensor:

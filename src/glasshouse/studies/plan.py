@@ -6,7 +6,7 @@ import dataclasses
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import tomlkit
 
@@ -43,7 +43,7 @@ class Plan:
         checks.at_least("images", self.images, 1)
         checks.between("batch", self.batch, 1, self.images)
         checks.one_of("labels", self.labels, ("given", "recovered"))
-        checks.at_least("seed", self.seed, 0)
+        checks.between("seed", self.seed, 0, 2**62)
         if self.steps is not None:
             checks.at_least("steps", self.steps, 1)
         for mode in self.batchnorm:
@@ -82,5 +82,17 @@ def from_toml(path: Path) -> Plan:
     known = {field.name for field in dataclasses.fields(Plan)}
     if set(found) - known:
         raise StudyError(f"{path} has unknown settings: {', '.join(sorted(set(found) - known))}.")
+    hints = get_type_hints(Plan)
+    for key, value in found.items():
+        if not _fits(value, hints[key]):
+            raise StudyError(f"{path}: {key} = {value!r} has the wrong type.")
     settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
     return Plan(**settings)
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a TOML value has the type of a setting; lists stand for tuples of texts."""
+    if get_origin(hint) is tuple:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
+    return any(isinstance(value, kind) and not isinstance(value, bool) for kind in kinds)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glasshouse import attacks, defenses
+from glasshouse import attacks
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import mean_interval, share_interval
-from glasshouse.metrics import SetMetric, create
+from glasshouse.metrics import Metric, SetMetric, create
 from glasshouse.store import CaseRecord, ImageRecord, ReconstructionRecord
 from glasshouse.studies.case import Case
 from glasshouse.studies.plan import Plan
-from glasshouse.studies.scoring import FLOOR, IDENTIFIED, MARGINS, Measures, set_value
+from glasshouse.studies.scoring import FLOOR, MARGINS, Measures, identified_name, score_name, set_value
 from glasshouse.studies.study import RESULT_FILE, Study
 from glasshouse.types import JSON, Interval, Threat, finite_or_none
 from glasshouse.versions import versions
@@ -36,6 +36,8 @@ class Setup:
     attack: str
     seed: int
     threat: Threat
+    defense_spec: str
+    attack_spec: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class AuditResult:
     failures: tuple[Failed, ...]
     pending: int
     judges: tuple[str, ...] = ()
+    gallery: str = ""
     terms: str = ""
     skipped: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -123,6 +126,7 @@ class AuditResult:
             ],
             "pending": self.pending,
             "judges": list(self.judges),
+            "gallery": self.gallery,
             "skipped": list(self.skipped),
             "settings": {**dataclasses.asdict(self.plan), "terms": self.terms, "versions": self.versions},
         }
@@ -176,6 +180,7 @@ def collect(study: Study, measures: Measures, *, terms: str = "", skipped: tuple
         failures=tuple(table.failures()),
         pending=states.count("pending"),
         judges=tuple(measures.judges),
+        gallery=study.gallery_origin,
         terms=terms,
         skipped=skipped,
         seconds=sum(records[case.key()].outcome.get("seconds", 0.0) for case in planned),
@@ -198,7 +203,12 @@ class _Table:
         self.records = records
         self.pictures = pictures
         self.scores = study.store.scores()
+        self.told = identified_name(study.gallery)
         self.usable, self.judges, self.missing = measures.usable, measures.judges, measures.missing
+
+    def score(self, key: str, place: int, metric: Metric | None) -> float | None:
+        """A stored score of a metric, if there is one."""
+        return None if metric is None else self.scores.get((key, place, score_name(metric)))
 
     def found(self, setup: Setup) -> list[ReconstructionRecord]:
         """The reconstructions of a setup in the order of the images."""
@@ -218,7 +228,7 @@ class _Table:
             if isinstance(value, str):
                 return Row(setup, metric, None, value)
             return Row(setup, metric, Interval(value, math.nan, math.nan, len(found)))
-        values = [self.scores.get((one.case_key, one.place, metric)) for one in found]
+        values = [self.score(one.case_key, one.place, self.usable.get(metric)) for one in found]
         numbers = [value for value in values if value is not None]
         if not numbers:
             return Row(setup, metric, None, self.missing.get(metric, "not scored yet"))
@@ -232,7 +242,7 @@ class _Table:
                 setup,
                 metric,
                 one.place,
-                self.scores.get((one.case_key, one.place, metric)),
+                self.score(one.case_key, one.place, self.usable[metric]),
                 files[one.place],
                 one.file,
             )
@@ -244,11 +254,13 @@ class _Table:
     def floor(self) -> list[Row]:
         """What the truth's own mean colour would score: the guess a real attack must beat."""
         nothing = Threat("none", "none", "none", None, 1, 0, 0, "none", "none", None)
-        setup = Setup(self.study.plan.dataset, "none", "none", "mean color", self.study.plan.seed, nothing)
+        setup = Setup(
+            self.study.plan.dataset, "none", "none", "mean color", self.study.plan.seed, nothing, "none", "none"
+        )
         places = range(len(self.study.bench.images))
         rows = []
         for metric in self.usable:
-            values = [self.scores.get((FLOOR, place, metric)) for place in places]
+            values = [self.score(FLOOR, place, self.usable[metric]) for place in places]
             numbers = [value for value in values if value is not None]
             if numbers:
                 rows.append(Row(setup, metric, mean_interval(numbers)))
@@ -265,16 +277,15 @@ class _Table:
         return answer
 
     def _shows(self, one: ReconstructionRecord) -> bool:
-        """Told from a hundred others, and clearly above the floor in SSIM and LPIPS, those that can be computed.
-
-        PSNR is left out: noise that any eye looks through costs more PSNR than a flat colour.
-        """
-        beats = [self._beats_floor(one, name) for name in self.judges]
-        return bool(self.scores.get((one.case_key, one.place, IDENTIFIED))) and all(beats)
+        """Told from the others, and clearly above the floor in LPIPS, and in SSIM or PSNR, where they are known."""
+        beats = {name: self._beats_floor(one, name) for name in self.judges}
+        pixels = [beats[name] for name in ("ssim", "psnr") if name in beats]
+        told = bool(self.scores.get((one.case_key, one.place, self.told)))
+        return told and beats.get("lpips", True) and (any(pixels) or not pixels)
 
     def _beats_floor(self, one: ReconstructionRecord, name: str) -> bool:
-        guess = self.scores.get((one.case_key, one.place, name))
-        floor = self.scores.get((FLOOR, one.place, name))
+        guess = self.score(one.case_key, one.place, self.judges[name])
+        floor = self.score(FLOOR, one.place, self.judges[name])
         if guess is None or floor is None:
             return False
         gain = guess - floor if self.judges[name].leaks_when == "high" else floor - guess
@@ -291,14 +302,16 @@ class _Table:
 
 
 def _kind(case: Case) -> tuple[object, ...]:
-    return case.model, case.defense, case.attack, case.round, case.batchnorm
+    return case.model, case.defense, case.attack, case.round, case.batchnorm, len(case.images)
 
 
 def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:
     """The setup that some cases share."""
     case = cases[0]
     threat = threat_card(cases, [records[one.key()].outcome for one in cases])
-    return Setup(case.dataset, case.model, case.defense, case.attack, case.seed, threat)
+    return Setup(
+        case.dataset, case.model, case.defense, case.attack, case.seed, threat, case.defense_spec, case.attack_spec
+    )
 
 
 def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
@@ -313,7 +326,7 @@ def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
         else "none",
         labels=case.labels if use == "given or recovered" else use,
         labels_right=_mean(outcomes, "labels_right"),
-        batch=max(len(one.images) for one in cases),
+        batch=len(case.images),
         local_steps=1,
         clients=1,
         round=case.round,
@@ -328,17 +341,14 @@ def _mean(outcomes: Sequence[JSON], fact: str) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def defense_place(spec: str) -> str:
-    """Where a defense acts, for the report."""
-    return defenses.create(spec).acts_on
-
-
 def _setup_json(setup: Setup) -> JSON:
     return {
         "dataset": setup.dataset,
         "model": setup.model,
         "defense": setup.defense,
         "attack": setup.attack,
+        "defense_spec": setup.defense_spec,
+        "attack_spec": setup.attack_spec,
         "seed": setup.seed,
         "threat": dataclasses.asdict(setup.threat),
     }

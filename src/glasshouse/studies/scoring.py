@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from glasshouse.errors import DataError, StudyError, WeightsError
 from glasshouse.metrics import Metric, SetMetric, create
+from glasshouse.registry import complete_spec
 from glasshouse.store import ReconstructionRecord, Score
 from glasshouse.studies.pictures import load_picture
 from glasshouse.studies.study import Study
@@ -20,8 +22,9 @@ log = logging.getLogger(__name__)
 FLOOR = "floor"
 IDENTIFIED = "identified"
 
-#: How far above the floor a reconstruction must be to count as seen; pure noise reaches SSIM 0.06.
-MARGINS = {"ssim": 0.1, "lpips": 0.0}
+#: How far above the floor a reconstruction must be to count as seen: in LPIPS, and in SSIM or PSNR. Pure noise
+#: reaches an SSIM of 0.06; smooth images have a floor in SSIM that noise hardly beats, but PSNR does.
+MARGINS = {"ssim": 0.1, "psnr": 3.0, "lpips": 0.0}
 CHUNK = 128
 
 
@@ -36,6 +39,16 @@ class Measures:
     usable: dict[str, Metric]
     judges: dict[str, Metric]
     missing: dict[str, str]
+
+
+def score_name(metric: Metric) -> str:
+    """Under which name a metric's scores are kept: all its settings and the version of its algorithm."""
+    return f"{complete_spec(metric)} v{metric.version}"
+
+
+def identified_name(gallery: Tensor) -> str:
+    """Under which name it is kept whether an image was told from the others: it depends on which they are."""
+    return f"{IDENTIFIED} {hashlib.sha256(gallery.numpy().tobytes()).hexdigest()[:16]}"
 
 
 def measures(study: Study) -> Measures:
@@ -61,21 +74,22 @@ def measures(study: Study) -> Measures:
 
 def score(study: Study, known_measures: Measures) -> None:
     """Compute every score that is not there yet, from the stored 8-bit pictures."""
-    single = known_measures.usable | known_measures.judges
+    single = {score_name(one): one for one in (*known_measures.usable.values(), *known_measures.judges.values())}
+    told = identified_name(study.gallery)
     known = study.store.scores()
     truths = study.bench.batch(tuple(range(len(study.bench.images))))[0]
     _score_floor(study, single, truths, known.keys())
     todo = [
         one
         for one in study.store.reconstructions()
-        if any((one.case_key, one.place, name) not in known for name in (*single, IDENTIFIED))
+        if any((one.case_key, one.place, name) not in known for name in (*single, told))
     ]
     for start in range(0, len(todo), CHUNK):
         chunk = todo[start : start + CHUNK]
         guesses = torch.stack([load_picture(study.directory, one.file, one.sha256) for one in chunk])
         truth = truths[[one.place for one in chunk]]
         values = {name: metric(truth, guesses) for name, metric in single.items()}
-        values[IDENTIFIED] = identified(truth, guesses, study.gallery).float()
+        values[told] = identified(truth, guesses, study.gallery).float()
         study.store.add_scores(_scores([(one.case_key, one.place) for one in chunk], values))
 
 

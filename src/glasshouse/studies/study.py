@@ -5,27 +5,32 @@ from __future__ import annotations
 import copy
 import dataclasses
 import hashlib
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 
+import numpy as np
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from glasshouse import attacks, checks, defenses, models
 from glasshouse.attacks.base import InversionAttack, with_steps
-from glasshouse.errors import StudyError
-from glasshouse.files import sweep, write_atomic
+from glasshouse.errors import GlasshouseError, StudyError
+from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec, to_spec
 from glasshouse.store import ImageRecord, Store
-from glasshouse.studies.bench import Bench
+from glasshouse.studies.bench import Bench, blank_observation
 from glasshouse.studies.case import Case
 from glasshouse.studies.materials import Materials
 from glasshouse.studies.pictures import fingerprint, opaque_name, picture_file, to_pixels, to_png
-from glasshouse.studies.plan import Plan, from_toml, to_toml
+from glasshouse.studies.plan import DEFAULT_ATTACKS, Plan, from_toml, to_toml
 from glasshouse.types import ImageSpec
+
+log = logging.getLogger(__name__)
 
 PLAN_FILE = "study.toml"
 DATABASE_FILE = "glasshouse.db"
@@ -42,6 +47,7 @@ class Study:
     cases: tuple[Case, ...]
     bench: Bench
     gallery: Tensor
+    gallery_origin: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,35 +62,56 @@ class Victim:
 def prepare(plan: Plan, directory: Path, materials: Materials, module: nn.Module | None = None) -> Study:
     """Make or continue the study of a plan in a directory; nothing is attacked yet.
 
-    All that can be refused is refused before the plan is written.
+    All that can be refused is refused before anything is written, and the plan is written before any image.
     """
-    _claim(plan, directory)
-    sweep(directory)
+    refuse_foreign(directory)
+    if (directory / PLAN_FILE).exists() and not plan.continues(from_toml(directory / PLAN_FILE)):
+        raise StudyError(
+            f"{directory} belongs to another study (its {PLAN_FILE} differs): choose another --out, or delete it."
+        )
     spec, rounds = _rounds(plan, materials.spec, module)
     checks.labels(materials.labels, spec, len(materials.labels))
-    records = _keep_images(directory, materials)
+    attack_list = _usable_attacks(plan, spec, rounds)
+    pictures = [to_pixels(image) for image in materials.images]
+    records = _records(directory, materials, pictures)
+    sweep(directory, directory / "images", directory / "models", directory / "report")
+    write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
+    for record, pixels in zip(records, pictures, strict=True):
+        write_atomic(directory / record.file, to_png(pixels))
     victims = [Victim(name, model, _keep_weights(directory, model)) for name, model in rounds.items()]
     bench = Bench(directory, plan.model, spec, tuple(records), module=None if module is None else victims[0].model)
-    expanded = _expand(plan, victims, records, _architecture(plan, module))
+    expanded = _expand(plan, attack_list, victims, records, _architecture(plan, module))
     cases = tuple({case.key(): case for case in expanded}.values())
-    for case in {(one.attack_spec, one.weights, one.batchnorm): one for one in cases}.values():
-        bench.rehearse(case)
-    write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
     store = Store(directory / DATABASE_FILE)
     store.add_images(records)
     store.add_cases((case.key(), case.described()) for case in cases)
-    return Study(directory, plan, store, cases, bench, materials.gallery)
+    return Study(directory, plan, store, cases, bench, materials.gallery, materials.gallery_origin)
 
 
-def _claim(plan: Plan, directory: Path) -> None:
-    """Refuse a directory that belongs to something else."""
-    if (directory / PLAN_FILE).exists():
-        if not plan.continues(from_toml(directory / PLAN_FILE)):
-            raise StudyError(
-                f"{directory} belongs to another study (its {PLAN_FILE} differs): choose another --out, or delete it."
-            )
-    elif any(path.name not in (".lock", "images", "models") for path in directory.iterdir()):
+def refuse_foreign(directory: Path) -> None:
+    """Refuse a directory that holds something else than a study, before anything is written to it."""
+    if not directory.is_dir() or (directory / PLAN_FILE).exists():
+        return
+    if any(path.name != LOCK and not is_unfinished(path) for path in directory.iterdir()):
         raise StudyError(f"{directory} is not empty and holds no study: choose another --out.")
+
+
+def _usable_attacks(plan: Plan, image: ImageSpec, rounds: dict[str, nn.Module]) -> list[tuple[str, InversionAttack]]:
+    """The plan's attacks; one that cannot attack these models is refused, or left out if nobody asked for it."""
+    found = []
+    for text in plan.attacks:
+        name, attack = _attack(text, plan.steps)
+        try:
+            for model in rounds.values():
+                for mode in plan.batchnorm:
+                    attack.refuse(model, blank_observation(model, image, plan.batch, mode, plan.labels))
+        except GlasshouseError as error:
+            if plan.attacks != DEFAULT_ATTACKS:
+                raise
+            log.warning("Left out by default: %s", error)
+            continue
+        found.append((name, attack))
+    return found
 
 
 def _rounds(plan: Plan, image: ImageSpec, module: nn.Module | None) -> tuple[ImageSpec, dict[str, nn.Module]]:
@@ -101,9 +128,8 @@ def _rounds(plan: Plan, image: ImageSpec, module: nn.Module | None) -> tuple[Ima
     return dataclasses.replace(image, classes=outputs.pop()), rounds
 
 
-def _keep_images(directory: Path, materials: Materials) -> list[ImageRecord]:
-    """Store the attacked images as lossless pictures under opaque names; refuse others than were there before."""
-    pictures = [to_pixels(image) for image in materials.images]
+def _records(directory: Path, materials: Materials, pictures: list[np.ndarray]) -> list[ImageRecord]:
+    """Describe the attacked images under opaque names; refuse others than the study began with."""
     records = [
         ImageRecord(
             place,
@@ -121,8 +147,6 @@ def _keep_images(directory: Path, materials: Materials) -> list[ImageRecord]:
         store.close()
         if before and before != records:
             raise StudyError(f"{directory} belongs to a study of other images: choose another --out, or delete it.")
-    for record, pixels in zip(records, pictures, strict=True):
-        write_atomic(directory / record.file, to_png(pixels))
     return records
 
 
@@ -139,11 +163,18 @@ def _keep_weights(directory: Path, model: nn.Module) -> str:
 def _architecture(plan: Plan, module: nn.Module | None) -> str:
     """What the model is, beyond its weights."""
     if module is not None:
-        return f"{type(module).__qualname__} {_short_hash(repr(module).encode())}"
+        return f"{type(module).__qualname__} {_short_hash(repr(module).encode())} {_code_hash(module)}"
     if own.is_own(plan.model):
         file, _, factory = plan.model.rpartition(":")
         return f"{factory} {_short_hash(Path(file).read_bytes())}"
     return complete_spec(models.models.create(plan.model))
+
+
+def _code_hash(module: nn.Module) -> str:
+    """A hash of the forward code of every class in a model, so that another forward is another model."""
+    codes = [type(one).forward.__code__ for one in module.modules() if isinstance(type(one).forward, FunctionType)]
+    facts = sorted({(code.co_code.hex(), code.co_names, repr([str(c) for c in code.co_consts])) for code in codes})
+    return _short_hash(repr(facts).encode())
 
 
 def _short_hash(content: bytes) -> str:
@@ -157,9 +188,14 @@ def _attack(text: str, steps: int | None) -> tuple[str, InversionAttack]:
     return (text if changed == attack else to_spec(changed)), changed
 
 
-def _expand(plan: Plan, victims: list[Victim], records: list[ImageRecord], architecture: str) -> Iterator[Case]:
+def _expand(
+    plan: Plan,
+    attack_list: list[tuple[str, InversionAttack]],
+    victims: list[Victim],
+    records: list[ImageRecord],
+    architecture: str,
+) -> Iterator[Case]:
     """Every combination of the plan as a case, the images outermost so that a first picture comes soon."""
-    attack_list = [_attack(text, plan.steps) for text in plan.attacks]
     defense_list = [(text, defenses.create(text)) for text in plan.defenses]
     has_batchnorm = bool(batchnorm_layers(victims[0].model))
     pictures = hashlib.sha256("".join(f"{one.sha256}{one.label}" for one in records).encode()).hexdigest()

@@ -35,7 +35,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         checks.at_least("epochs", self.epochs, 1)
-        checks.at_least("batch", self.batch, 1)
+        checks.at_least("batch", self.batch, 2)
         checks.at_least("lr", self.lr, 1e-9)
 
 

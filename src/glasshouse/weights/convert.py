@@ -56,6 +56,8 @@ def torch_state(path: Path) -> Mapping[str, Tensor]:
         raise WeightsError(
             f"{path.name} is not a plain state dictionary ({first}): save tensors only, best as safetensors."
         ) from error
+    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
+        state = state["state_dict"]  # as training frameworks wrap it
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise WeightsError(f"{path.name} does not hold a state dictionary: save model.state_dict(), not the model.")
     return {str(name): value.contiguous() for name, value in state.items()}

@@ -1,0 +1,95 @@
+"""What counts as seen: the truth does; noise, flat colour, another image and an average do not."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from glasshouse import data
+from glasshouse.studies.audit import Running, audit_plan
+from glasshouse.studies.pictures import save_picture, to_pixels
+from glasshouse.studies.plan import Plan
+from glasshouse.studies.results import collect
+from glasshouse.studies.runner import run
+from glasshouse.studies.scoring import MARGINS, identified, mean_colors, measures, score
+from glasshouse.studies.study import prepare
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return data.load("digits:size=16").batch(range(60))[0]
+
+
+def test_told_from_others(digits, rng):
+    truth, gallery = digits[:8], digits[8:]
+    noise = torch.rand(truth.shape, generator=rng)
+    assert identified(truth, truth, gallery).all()
+    assert identified(truth, (truth + 0.3 * noise).clamp(0, 1), gallery).all()
+    assert not identified(truth, mean_colors(truth), gallery).any()
+    assert not identified(truth, gallery[:8], gallery).any()
+    assert not identified(truth, gallery.mean(0, keepdim=True).expand_as(truth), gallery).all()
+    assert identified(truth, noise, gallery).float().mean() < 0.3
+
+
+def judged(tmp_path, guess) -> list[tuple[int, ...]]:
+    """Put guesses in place of a study's reconstructions and see which count as seen."""
+    from glasshouse.studies.materials import from_dataset
+
+    plan = Plan(dataset="photos", images=3, model="lenet:width=4", attacks=("invgrad:steps=1",), defenses=("none",))
+    materials = from_dataset("photos", 3, 0, size=None, root=None, download=False)
+    study = prepare(plan, tmp_path, materials)
+
+    run(study.cases, study.store, study.bench, executor=Running().executor())
+    for one in study.store.reconstructions():
+        pixels = to_pixels(guess(materials.images)[one.place])
+        file, sha256 = save_picture(tmp_path, one.file.removeprefix("images/").removesuffix(".png"), pixels)
+        study.store.finish(one.case_key, {}, [dataclasses.replace(one, file=file, sha256=sha256)])
+    known = measures(study)
+    score(study, known)
+    found = [one.images for one in collect(study, known).identified]
+    study.store.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "guess", "expected"),
+    [
+        ("truth", lambda truth: truth, (0, 1, 2)),
+        ("mean colour", mean_colors, ()),
+        ("noise", lambda truth: torch.rand(truth.shape, generator=torch.Generator().manual_seed(0)), ()),
+        ("another image", lambda truth: truth.roll(1, 0), ()),
+        ("faint noise", lambda truth: (truth + 0.05 * torch.randn(truth.shape)).clamp(0, 1), (0, 1, 2)),
+    ],
+)
+def test_what_counts_as_seen(tmp_path, name, guess, expected):
+    assert judged(tmp_path, guess) == [expected]
+
+
+def test_margins_are_those_the_docs_name():
+    assert MARGINS == {"ssim": 0.1, "psnr": 3.0, "lpips": 0.0}
+
+
+def test_strong_noise_hides_what_none_shows(tmp_path):
+    plan = Plan(
+        dataset="photos:size=16",
+        images=2,
+        model="lenet:width=8",
+        attacks=("idlg:steps=60",),
+        defenses=("none", "gaussian:sigma=10"),
+        metrics=("psnr",),
+    )
+    result, _ = audit_plan(plan, tmp_path, Running())
+    assert [one.images for one in result.identified] == [(0, 1), ()]
+
+
+def test_a_new_version_of_a_metric_is_computed_again(plan, tmp_path, monkeypatch):
+    from glasshouse.metrics.mse import MSE
+
+    plan = dataclasses.replace(plan, metrics=("mse",))
+    before = audit_plan(plan, tmp_path, Running())[0].rows[0].value
+    monkeypatch.setattr(MSE, "per_image", lambda self, truth, guess: torch.full((len(truth),), 9.0))
+    assert audit_plan(plan, tmp_path, Running())[0].rows[0].value == before
+    monkeypatch.setattr(MSE, "version", 2)
+    assert audit_plan(plan, tmp_path, Running())[0].rows[0].value.mean == 9
