@@ -37,9 +37,9 @@ def images(name: str, value: Tensor) -> None:
         raise DataError(f"{name} has shape {tuple(value.shape)}: give a non-empty tensor (N, C, H, W).")
     if not value.is_floating_point():
         raise DataError(f"{name} has dtype {value.dtype}: give floats in [0, 1] (divide 8-bit images by 255).")
-    if not bool(value.isfinite().all()):
+    low, high = (float(end) for end in value.aminmax())  # one pass; NaN anywhere makes both NaN
+    if not math.isfinite(low) or not math.isfinite(high):
         raise DataError(f"{name} holds NaN or infinite values: remove those images first.")
-    low, high = float(value.min()), float(value.max())
     if low < 0 or high > 1:
         raise DataError(f"{name} lies in [{low:g}, {high:g}]: scale it to [0, 1] first.")
 
