@@ -7,7 +7,7 @@ from clock import best, row
 from skimage.metrics import structural_similarity
 
 from glasshouse.metrics import create
-from glasshouse.metrics.lpips import TRUNKS, _prepare
+from glasshouse.metrics.lpips import CHUNK, TRUNKS, _prepare
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
 
 allow_cpu_torchvision()
@@ -50,7 +50,7 @@ def lpips(truth: torch.Tensor, guess: torch.Tensor) -> list[dict[str, object]]:
     for net in ("alex", "vgg"):
         metric, trunk = create(f"lpips:net={net}"), TRUNKS[net]()
         count = len(truth) if net == "alex" else 64
-        pairs = zip(truth[:count].split(64), guess[:count].split(64), strict=True)
+        pairs = zip(truth[:count].split(CHUNK), guess[:count].split(CHUNK), strict=True)
         inputs = [_prepare(torch.cat(pair)) for pair in pairs]
 
         def forward(trunk=trunk, inputs=inputs) -> None:

@@ -19,7 +19,7 @@ from glasshouse.weights import load
 SHIFT = (-0.030, -0.088, -0.188)
 SCALE = (0.458, 0.448, 0.450)
 SMALLEST = 64
-CHUNK = 64
+CHUNK = 16  # what a chunk makes should not leave the caches more than it must
 
 TRUNKS: dict[str, Callable[[], trunks.Slices]] = {"alex": trunks.alexnet, "vgg": trunks.vgg16}
 
