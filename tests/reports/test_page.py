@@ -140,3 +140,14 @@ def test_failures_and_pending_are_shown(study, tmp_path):
 def test_a_directory_without_results_is_refused(tmp_path):
     with pytest.raises(StudyError, match="holds no audit"):
         write_report(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["/etc/hostname", "../secret.png", "images/../../secret.png", "images/secret.txt"])
+def test_no_file_but_a_study_picture_is_ever_embedded(study, tmp_path, file):
+    found = json.loads((study / "audit.json").read_text())
+    for one in found["per_image"]:
+        one["guess"] = file
+    (tmp_path / "audit.json").write_text(json.dumps(found))
+    (tmp_path / "images").symlink_to(study / "images")
+    with pytest.raises(StudyError, match="no picture of a study"):
+        render(tmp_path)

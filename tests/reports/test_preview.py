@@ -1,0 +1,33 @@
+"""The picture of what CSVAR does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from glasshouse.errors import DataError
+from glasshouse.reports.preview import write_preview
+
+
+@pytest.mark.parametrize("shape", [(40, 48, 3), (20, 20), (3, 3, 3)])
+def test_draws_any_image(tmp_path, shape):
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "in.png")
+    write_preview(tmp_path / "in.png", tmp_path / "out.png")
+    with Image.open(tmp_path / "out.png") as picture:
+        assert picture.width > 800
+        assert np.asarray(picture.convert("L")).std() > 10
+
+
+def test_embedded_photographs_go_by_name(tmp_path):
+    from pathlib import Path
+
+    write_preview(Path("cat"), tmp_path / "out.png", size=32)
+    assert (tmp_path / "out.png").is_file()
+
+
+def test_unreadable_images_are_refused(tmp_path):
+    with pytest.raises(DataError):
+        write_preview(tmp_path / "nothing.png", tmp_path / "out.png")
+    assert not (tmp_path / "out.png").exists()
