@@ -189,3 +189,28 @@ def test_the_written_help_is_true():
         [sys.executable, str(root / "docs" / "generate_cli.py"), "--check"], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_audit_of_which_every_case_failed_is_an_error(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "import torch\nfrom torch import nn\n\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(768, 10)\n"
+        "    def forward(self, x):\n        return torch.sqrt(self.fc(x.flatten(1)).abs() * 0)\n"
+    )
+    words = [
+        "audit",
+        "--model",
+        f"{tmp_path}/net.py:Net",
+        "--data",
+        "photos:size=16",
+        "--images",
+        "1",
+        "--engine",
+        "inline",
+    ]
+    done = glasshouse(
+        *words, "--attack", "invgrad:steps=1", "--defense", "none", "--metric", "mse", "--out", str(tmp_path / "o")
+    )
+    assert done.returncode == 2
+    assert "Every case failed. The first: The gradient of fc.weight is NaN or infinite" in done.stderr

@@ -41,6 +41,7 @@ def audit(
 ) -> None:
     """Attack a model's gradients, score what can be seen, and write a report."""
     from glasshouse.cli.screen import counting
+    from glasshouse.errors import StudyError
     from glasshouse.reports import write_report
     from glasshouse.studies.audit import Running, audit_plan
     from glasshouse.studies.plan import Plan
@@ -73,8 +74,10 @@ def audit(
     page = write_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))
-        return
-    _show(result, summary, page)
+    else:
+        _show(result, summary, page)
+    if summary.failed and summary.failed == summary.planned:
+        raise StudyError(f"Every case failed. The first: {result.failures[0].reason}")
 
 
 def _same_command() -> str:
