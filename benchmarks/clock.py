@@ -9,24 +9,22 @@ from collections.abc import Callable
 
 def seconds(call: Callable[[], object], *, repeats: int = 5) -> float:
     """Median seconds of a call."""
-    call()
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times)
+    return statistics.median(_times(call, repeats))
 
 
 def best(call: Callable[[], object], *, repeats: int = 300) -> float:
-    """Least seconds of a call that takes microseconds: what it takes when nothing else interferes."""
+    """Least seconds of a call: what it takes when nothing else interferes."""
+    return min(_times(call, repeats))
+
+
+def _times(call: Callable[[], object], repeats: int) -> list[float]:
     call()
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
         call()
         times.append(time.perf_counter() - began)
-    return min(times)
+    return times
 
 
 def row(what: str, measured: str, wanted: str, reached: bool) -> dict[str, object]:
