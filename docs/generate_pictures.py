@@ -37,7 +37,7 @@ def main(study: Path) -> None:
 
 def show(axes, file: Path, title: str) -> None:
     """Draw one picture without smoothing."""
-    axes.imshow(Image.open(file), interpolation="nearest", cmap="gray")
+    axes.imshow(Image.open(file), interpolation="nearest", cmap="gray", vmin=0, vmax=255)
     axes.set_title(title, fontsize=10)
     axes.axis("off")
 

@@ -44,7 +44,9 @@ def draw(study: Path, found: dict, target: Path) -> None:
         for place, (title, files) in zip(line, columns, strict=True):
             place.axis("off")
             if image["place"] in files:
-                place.imshow(Image.open(study / files[image["place"]]), interpolation="nearest", cmap="gray")
+                place.imshow(
+                    Image.open(study / files[image["place"]]), interpolation="nearest", cmap="gray", vmin=0, vmax=255
+                )
             if image is images[0]:
                 place.set_title(title, fontsize=7)
     figure.savefig(target, dpi=90, facecolor="white")
