@@ -7,7 +7,7 @@ import torch
 
 from glasshouse import data, models
 from glasshouse.errors import ModelError, SettingError
-from glasshouse.training import Recipe, accuracy, fit
+from glasshouse.training import Client, Computed, Recipe, accuracy, fit
 from glasshouse.training.fit import _augmented
 
 
@@ -42,11 +42,13 @@ def test_a_hook_sees_and_changes_every_gradient(digits):
     before = [parameter.detach().clone() for parameter in model.parameters()]
     seen: set[str] = set()
 
-    def silence(gradients):
-        seen.update(gradients)
-        return {name: torch.zeros_like(value) for name, value in gradients.items()}
+    class Silent(Client):
+        def gradients(self, model, samples):
+            found = super().gradients(model, samples)
+            seen.update(found.gradients)
+            return Computed(found.loss, {name: torch.zeros_like(value) for name, value in found.gradients.items()})
 
-    fit(model, images[:64], labels[:64], Recipe(epochs=1, weight_decay=0), on_gradients=silence)
+    fit(model, images[:64], labels[:64], Recipe(epochs=1, weight_decay=0), client=Silent())
     assert seen == {name for name, _ in model.named_parameters()}
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 

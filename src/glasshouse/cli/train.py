@@ -21,7 +21,7 @@ def train(
     lr: Annotated[float, typer.Option(help="first learning rate")] = 0.1,
     batch: Annotated[int, typer.Option(help="images per step")] = 128,
     augment: Annotated[bool, typer.Option(help="shift and mirror images")] = True,
-    defense: Annotated[str, typer.Option(help="defense SPEC that acts while training")] = "none",
+    defense: Annotated[str, typer.Option(help="defense SPEC that acts on images or while training")] = "none",
     seed: Annotated[int, typer.Option(help="seed of everything random")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
@@ -32,6 +32,7 @@ def train(
     from glasshouse import data as data_room
     from glasshouse import defenses
     from glasshouse.cli.screen import counting
+    from glasshouse.defenses import DefendedClient
     from glasshouse.errors import SettingError
     from glasshouse.files import write_atomic
     from glasshouse.models import own
@@ -46,9 +47,10 @@ def train(
     inputs, labels = train_set.batch(places)
     network = own.build(model, train_set.spec, seed=seed)
     own.inspect(network, train_set.spec)
-    guard = defenses.create(defense)
-    if guard.name != "none" and "training" not in guard.acts_on:
+    guard = defenses.create(defense).for_training(recipe.steps(len(labels)), min(recipe.batch / len(labels), 1))
+    if guard.name != "none" and "shared gradient" in guard.acts_on and "training" not in guard.acts_on:
         raise SettingError(f"'{defense}' acts on {guard.acts_on}, not while training: add at=training.")
+    network = guard.on_model(network)
     rng = torch.Generator().manual_seed(seed + 1)  # another stream than the one that shuffles
     with counting("Training", "epochs") as progress:
         loss = fit(
@@ -56,13 +58,16 @@ def train(
             inputs,
             labels,
             recipe,
-            on_gradients=lambda gradients: guard.on_training(gradients, rng=rng),
+            client=DefendedClient(guard, rng),
             progress=lambda share: progress(share * epochs, epochs),
         )
     right = accuracy(network, *test_set.batch(range(len(test_set))))
     where = "training" if list(train_set.ids) == list(test_set.ids) else "test"
     write_atomic(out, save({name: value.contiguous() for name, value in network.state_dict().items()}))
     if as_json:
-        print(json.dumps({"weights": str(out), "loss": loss, f"{where}_accuracy": right, "epochs": epochs}))
+        facts = {"weights": str(out), "loss": loss, f"{where}_accuracy": right, "epochs": epochs}
+        print(json.dumps({**facts, "promise": guard.promise} if guard.promise else facts))
     else:
+        if guard.promise:
+            print(guard.promise)
         print(f"Loss {loss:.3f}, {where} accuracy {right:.1%}. Weights: {out}", file=sys.stdout)

@@ -1,5 +1,5 @@
 """Defenses: what a client does to its images, its training or its gradients before it shares them."""
 
-from glasshouse.defenses.base import Chain, Defense, create, defenses
+from glasshouse.defenses.base import Chain, DefendedClient, Defense, create, defenses
 
-__all__ = ["Chain", "Defense", "create", "defenses"]
+__all__ = ["Chain", "DefendedClient", "Defense", "create", "defenses"]

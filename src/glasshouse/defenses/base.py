@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from glasshouse.errors import SettingError
 from glasshouse.registry import Registry, complete_spec, setting, to_spec
+from glasshouse.training import Client, Computed, Gradients, Samples, plain_gradients
 from glasshouse.types import Place
-
-Gradients = Mapping[str, Tensor]
 
 
 class Defense(ABC):
     """Changes what is shared. Every hook is the identity unless a subclass overrides it.
 
-    ``on_images`` sees (N, C, H, W) images in [0, 1] before the gradient is computed; ``on_gradients`` sees
-    the gradient that is about to be shared; ``on_training`` sees each gradient the client trains with.
+    In the order in which a client comes to them: ``on_model`` sees the network, ``on_samples`` all images and
+    labels the client computes with (``on_images`` is its short form for a defense that leaves labels alone),
+    ``compute`` makes a gradient of some of them, ``on_gradients`` sees the gradient that is about to be shared,
+    and ``on_training`` each gradient the client trains with.
     """
 
     name: ClassVar[str]
     paper: ClassVar[str]
     version: ClassVar[int] = 1
+    poisson: ClassVar[bool] = False  # whether its promise needs batches drawn at random instead of dealt out
 
     @property
     def spec(self) -> str:
@@ -47,9 +49,31 @@ class Defense(ABC):
         """Where this defense acts, for tables."""
         return "nothing"
 
+    @property
+    def promise(self) -> str:
+        """What this defense guarantees in figures; nothing unless it is proved."""
+        return ""
+
+    def for_training(self, steps: int, sample_rate: float) -> Defense:
+        """This defense, set up for a training of so many steps that each see such a share of the images."""
+        return self
+
+    def on_model(self, model: nn.Module) -> nn.Module:
+        """The network the client computes with: the given one, or a changed copy."""
+        return model
+
     def on_images(self, images: Tensor, *, rng: torch.Generator) -> Tensor:
-        """Change the images that the client computes with."""
+        """Change the images (N, C, H, W) in [0, 1] that the client computes with."""
         return images
+
+    def on_samples(self, samples: Samples, *, rng: torch.Generator) -> Samples:
+        """Change the images, and the targets with them, that the client computes with."""
+        images = self.on_images(samples.images, rng=rng)
+        return samples if images is samples.images else Samples(images, samples.targets)
+
+    def compute(self, model: nn.Module, samples: Samples, *, rng: torch.Generator) -> Computed:
+        """Compute the gradient of a batch."""
+        return plain_gradients(model, samples)
 
     def on_gradients(self, gradients: Gradients, *, rng: torch.Generator) -> Gradients:
         """Change the gradient that the client shares."""
@@ -99,6 +123,17 @@ class Chain(Defense):
     name: ClassVar[str] = "chain"
     paper: ClassVar[str] = ""
 
+    def __post_init__(self) -> None:
+        own = self._computing()
+        if len(own) > 1:
+            raise SettingError(
+                f"{' and '.join(one.name for one in own)} each compute gradients in their own way: chain one of them."
+            )
+
+    def _computing(self) -> list[Defense]:
+        """The links that compute gradients in their own way."""
+        return [link for link in self.links if type(link).compute is not Defense.compute]
+
     @property
     def spec(self) -> str:
         """The SPEC that builds this chain."""
@@ -115,15 +150,46 @@ class Chain(Defense):
         return tuple(link.version for link in self.links)
 
     @property
+    def promise(self) -> str:
+        """What the links guarantee."""
+        return "; ".join(link.promise for link in self.links if link.promise)
+
+    @property
     def acts_on(self) -> str:
         """Where the links act, in order."""
         return ", then ".join(link.acts_on for link in self.links)
+
+    @property
+    def poisson(self) -> bool:  # type: ignore[override]
+        """Whether a link needs batches drawn at random."""
+        return any(link.poisson for link in self.links)
+
+    def for_training(self, steps: int, sample_rate: float) -> Defense:
+        """Set up every link."""
+        return Chain(tuple(link.for_training(steps, sample_rate) for link in self.links))
+
+    def on_model(self, model: nn.Module) -> nn.Module:
+        """Pass the network through every link."""
+        for link in self.links:
+            model = link.on_model(model)
+        return model
 
     def on_images(self, images: Tensor, *, rng: torch.Generator) -> Tensor:
         """Pass the images through every link."""
         for link in self.links:
             images = link.on_images(images, rng=rng)
         return images
+
+    def on_samples(self, samples: Samples, *, rng: torch.Generator) -> Samples:
+        """Pass the samples through every link."""
+        for link in self.links:
+            samples = link.on_samples(samples, rng=rng)
+        return samples
+
+    def compute(self, model: nn.Module, samples: Samples, *, rng: torch.Generator) -> Computed:
+        """Compute the gradient as the one link does that has its own way."""
+        own = self._computing()
+        return own[0].compute(model, samples, rng=rng) if own else plain_gradients(model, samples)
 
     def on_gradients(self, gradients: Gradients, *, rng: torch.Generator) -> Gradients:
         """Pass the shared gradient through every link."""
@@ -145,3 +211,25 @@ def create(spec: str) -> Defense:
     """Build a defense, or a chain of them, from ``name:key=value/name:key=value``."""
     links = [defenses.create(part) for part in spec.split("/")]
     return links[0] if len(links) == 1 else Chain(tuple(links))
+
+
+@dataclass(frozen=True, eq=False)
+class DefendedClient(Client):
+    """A client that trains behind a defense."""
+
+    defense: Defense
+    rng: torch.Generator
+
+    @property
+    def poisson(self) -> bool:  # type: ignore[override]
+        """Whether batches are drawn at random."""
+        return self.defense.poisson
+
+    def samples(self, samples: Samples) -> Samples:
+        """What the client trains on in one epoch."""
+        return self.defense.on_samples(samples, rng=self.rng)
+
+    def gradients(self, model: nn.Module, samples: Samples) -> Computed:
+        """The gradient of one batch, as the defense lets the client train with it."""
+        found = self.defense.compute(model, samples, rng=self.rng)
+        return Computed(found.loss, self.defense.on_training(found.gradients, rng=self.rng))

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from glasshouse import checks
-from glasshouse.defenses.base import GradientDefense, Gradients, defenses
+from glasshouse.defenses.base import GradientDefense, defenses
 from glasshouse.registry import setting
+from glasshouse.training import Gradients
 
 
 @defenses.register("clip")

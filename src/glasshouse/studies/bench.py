@@ -66,13 +66,14 @@ class Bench:
     def _perform(self, case: Case, progress: Progress) -> Outcome:
         began = time.perf_counter()
         truth, labels = self.batch(case.images)
-        model = self.network(case.weights)
+        defense = defenses.create(case.defense_spec)
+        model = defense.on_model(self.network(case.weights))
         attack = attacks.create(case.attack_spec)
         shared = share(
             model,
             truth,
             labels,
-            defenses.create(case.defense_spec),
+            defense,
             image=self.image,
             batchnorm=case.batchnorm,
             give_labels=case.labels == "given",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from glasshouse.defenses import Defense
 from glasshouse.errors import ModelError
-from glasshouse.functional.gradients import parameter_gradients, parameter_names, signal_to_noise_db
+from glasshouse.functional.gradients import signal_to_noise_db
 from glasshouse.models.batchnorm import batchnorm_mode
+from glasshouse.training import Computed, Gradients, Samples, plain_gradients
 from glasshouse.types import BatchNorm, ImageSpec, Observation, SharedUpdate
 
 
@@ -35,11 +38,12 @@ def share(
 ) -> Shared:
     """Compute the gradient of a batch as a client does, defend it, and hand over what the server sees.
 
+    ``model`` is the one that the client computes with, after the defense's ``on_model``.
     The signal-to-noise ratio compares what is shared with the gradient of the raw images.
     """
-    raw = _gradients(model, images, labels, batchnorm)
-    protected = defense.on_images(images, rng=rng)
-    own = raw if protected is images else _gradients(model, protected, labels, batchnorm)
+    raw = _computed(plain_gradients, model, Samples(images, labels), batchnorm)
+    samples = defense.on_samples(Samples(images, labels), rng=rng)
+    own = _computed(partial(defense.compute, rng=rng), model, samples, batchnorm)
     shared = defense.on_gradients(own, rng=rng)
     seen = Observation(
         rounds=(SharedUpdate(shared),),
@@ -51,14 +55,16 @@ def share(
     return Shared(seen, signal_to_noise_db(list(raw.values()), list(shared.values())))
 
 
-def _gradients(model: nn.Module, images: Tensor, labels: Tensor, batchnorm: BatchNorm) -> dict[str, Tensor]:
+def _computed(
+    compute: Callable[[nn.Module, Samples], Computed], model: nn.Module, samples: Samples, batchnorm: BatchNorm
+) -> Gradients:
     """The gradient by parameter name; one that nothing can be reconstructed from is refused."""
     try:
         with batchnorm_mode(model, batchnorm):
-            found = dict(zip(parameter_names(model), parameter_gradients(model, images, labels), strict=True))
+            found = compute(model, samples).gradients
     except (ValueError, RuntimeError) as error:
         raise ModelError(
-            f"The model has no gradient of a batch of {len(images)} with batch norm in {batchnorm} mode "
+            f"The model has no gradient of a batch of {len(samples.images)} with batch norm in {batchnorm} mode "
             f"({str(error).splitlines()[0]}): use a larger --batch, larger images or --bn eval."
         ) from error
     broken = [name for name, gradient in found.items() if not bool(gradient.isfinite().all())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,13 +12,11 @@ from torch.nn import functional as F
 
 from glasshouse import checks
 from glasshouse.errors import ModelError
+from glasshouse.training.client import Client, Samples
 from glasshouse.types import Progress, no_progress
 
 DECAY_AT = (3 / 8, 5 / 8, 7 / 8)
 PADDING = 4
-
-#: Changes each gradient that training uses, by parameter name (a defense's ``on_training``).
-GradientHook = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +36,10 @@ class Recipe:
         checks.at_least("batch", self.batch, 2)
         checks.at_least("lr", self.lr, 1e-9)
 
+    def steps(self, count: int) -> int:
+        """How many steps a training on ``count`` images takes."""
+        return self.epochs * math.ceil(count / self.batch)
+
 
 def fit(
     model: nn.Module,
@@ -45,10 +47,15 @@ def fit(
     labels: Tensor,
     recipe: Recipe,
     *,
-    on_gradients: GradientHook | None = None,
+    client: Client | None = None,
     progress: Progress = no_progress,
 ) -> float:
-    """Train a model in place on images in [0, 1] and return the mean loss of the last epoch."""
+    """Train a model in place on images in [0, 1] and return the mean loss of the last epoch.
+
+    The client's defense sees the images first and augmentation comes after it, as where images are protected
+    before they reach the machine that trains.
+    """
+    client = client or Client()
     rng = torch.Generator().manual_seed(recipe.seed)
     optimizer = torch.optim.SGD(
         model.parameters(),
@@ -61,12 +68,15 @@ def fit(
     loss = float("nan")
     for epoch in range(recipe.epochs):
         model.train()
-        total = 0.0
-        for batch in _batches(len(images), recipe.batch, rng):
-            inputs = _augmented(images[batch], rng) if recipe.augment else images[batch]
-            total += _step(model, optimizer, inputs, labels[batch], on_gradients) * len(batch)
+        total, seen = 0.0, 0
+        epoch_samples = client.samples(Samples(images, labels))
+        for batch in (_drawn if client.poisson else _dealt)(len(images), recipe.batch, rng):
+            inputs = epoch_samples.images[batch]
+            samples = Samples(_augmented(inputs, rng) if recipe.augment else inputs, epoch_samples.targets[batch])
+            total += _step(model, optimizer, samples, client) * len(batch)
+            seen += len(batch)
         schedule.step()
-        loss = total / len(images)
+        loss = total / max(seen, 1)
         if not math.isfinite(loss):
             raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {recipe.lr:g}.")
         progress((epoch + 1) / recipe.epochs)
@@ -83,29 +93,24 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = 2
     return right / len(labels)
 
 
-def _step(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    inputs: Tensor,
-    labels: Tensor,
-    on_gradients: GradientHook | None,
-) -> float:
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(inputs), labels)
-    loss.backward()
-    if on_gradients is not None:
-        named = dict(model.named_parameters())
-        changed = on_gradients({name: value.grad for name, value in named.items() if value.grad is not None})
-        for name, gradient in changed.items():
-            named[name].grad = gradient
+def _step(model: nn.Module, optimizer: torch.optim.Optimizer, samples: Samples, client: Client) -> float:
+    computed = client.gradients(model, samples)
+    for name, parameter in model.named_parameters():
+        parameter.grad = computed.gradients.get(name)
     optimizer.step()
-    return float(loss.detach())
+    return computed.loss
 
 
-def _batches(count: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+def _dealt(count: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
     """Shuffled batches; a last batch of one image is left out, because batch norm cannot train on it."""
     parts = torch.randperm(count, generator=rng).split(size)
     return (part for part in parts if len(part) > 1 or len(parts) == 1)
+
+
+def _drawn(count: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """Batches that every image joins with the same chance, whatever the others do (Poisson sampling)."""
+    for _ in range(math.ceil(count / size)):
+        yield (torch.rand(count, generator=rng) < size / count).nonzero().flatten()
 
 
 def _augmented(images: Tensor, rng: torch.Generator) -> Tensor:

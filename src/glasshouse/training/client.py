@@ -1,0 +1,50 @@
+"""A client's side of training: what it trains on, and how it computes a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Gradients = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Images (N, C, H, W) in [0, 1] and their targets: class numbers (N,) or class probabilities (N, classes)."""
+
+    images: Tensor
+    targets: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """The loss of a batch, and its gradient by parameter name."""
+
+    loss: float
+    gradients: Gradients
+
+
+def plain_gradients(model: nn.Module, samples: Samples) -> Computed:
+    """Gradient of the mean cross-entropy; a parameter that the loss does not depend on has a zero gradient."""
+    named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    loss = F.cross_entropy(model(samples.images), samples.targets)
+    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True, materialize_grads=True)
+    return Computed(float(loss.detach()), dict(zip(named, found, strict=True)))
+
+
+class Client:
+    """Trains plainly; a defended client overrides what its defense changes."""
+
+    poisson: bool = False
+
+    def samples(self, samples: Samples) -> Samples:
+        """What the client trains on in one epoch, given its own images and labels."""
+        return samples
+
+    def gradients(self, model: nn.Module, samples: Samples) -> Computed:
+        """The gradient of one batch to train with."""
+        return plain_gradients(model, samples)
