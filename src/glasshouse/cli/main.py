@@ -14,6 +14,7 @@ from glasshouse.cli.doctor import doctor
 from glasshouse.cli.gate import gate
 from glasshouse.cli.key import key
 from glasshouse.cli.listing import list_names
+from glasshouse.cli.policies import policies
 from glasshouse.cli.preview import preview
 from glasshouse.cli.protect import protect, unprotect
 from glasshouse.cli.report import report
@@ -45,6 +46,7 @@ app.command()(train)
 app.command()(protect)
 app.command()(unprotect)
 app.command()(preview)
+app.command()(policies)
 app.command("list")(list_names)
 app.command()(show)
 app.command()(doctor)

@@ -41,8 +41,9 @@ def share(
     ``model`` is the one that the client computes with, after the defense's ``on_model``.
     The signal-to-noise ratio compares what is shared with the gradient of the raw images.
     """
-    raw = _computed(plain_gradients, model, Samples(images, labels), batchnorm)
-    samples = defense.on_samples(Samples(images, labels), rng=rng)
+    own_samples = Samples(images, labels, image.classes)
+    raw = _computed(plain_gradients, model, own_samples, batchnorm)
+    samples = defense.on_samples(own_samples, rng=rng)
     own = _computed(partial(defense.compute, rng=rng), model, samples, batchnorm)
     shared = defense.on_gradients(own, rng=rng)
     seen = Observation(

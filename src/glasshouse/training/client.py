@@ -14,10 +14,14 @@ Gradients = Mapping[str, Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Images (N, C, H, W) in [0, 1] and their targets: class numbers (N,) or class probabilities (N, classes)."""
+    """Images (N, C, H, W) in [0, 1] and their targets: class numbers (N,) or class probabilities (N, classes).
+
+    ``classes`` is how many classes there are, for who makes probabilities of numbers.
+    """
 
     images: Tensor
     targets: Tensor
+    classes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -65,14 +65,16 @@ def fit(
         weight_decay=recipe.weight_decay,
     )
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [math.ceil(recipe.epochs * at) for at in DECAY_AT], 0.1)
+    classes = _outputs(model, images[:1])
     loss = float("nan")
     for epoch in range(recipe.epochs):
         model.train()
         total, seen = 0.0, 0
-        epoch_samples = client.samples(Samples(images, labels))
+        epoch_samples = client.samples(Samples(images, labels, classes))
         for batch in (_drawn if client.poisson else _dealt)(len(images), recipe.batch, rng):
             inputs = epoch_samples.images[batch]
-            samples = Samples(_augmented(inputs, rng) if recipe.augment else inputs, epoch_samples.targets[batch])
+            inputs = _augmented(inputs, rng) if recipe.augment else inputs
+            samples = Samples(inputs, epoch_samples.targets[batch], classes)
             total += _step(model, optimizer, samples, client) * len(batch)
             seen += len(batch)
         schedule.step()
@@ -91,6 +93,13 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = 2
         for inputs, truth in zip(images.split(batch), labels.split(batch), strict=True):
             right += int((model(inputs).argmax(1) == truth).sum())
     return right / len(labels)
+
+
+def _outputs(model: nn.Module, images: Tensor) -> int:
+    """How many classes a model tells apart."""
+    model.eval()
+    with torch.no_grad():
+        return int(model(images).shape[1])
 
 
 def _step(model: nn.Module, optimizer: torch.optim.Optimizer, samples: Samples, client: Client) -> float:
