@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from glasshouse.cli.protected import audit_protected
+
 if TYPE_CHECKING:
     from glasshouse.studies.results import AuditResult
     from glasshouse.studies.runner import Summary
@@ -37,7 +39,9 @@ def audit(
     workers: Annotated[int | None, typer.Option(help="worker processes [default: one per core]")] = None,
     minutes: Annotated[float | None, typer.Option(help="stop after this time; the same command goes on")] = None,
     out: Annotated[Path, typer.Option(help="study directory")] = Path("audit"),
-    as_json: Annotated[bool, typer.Option("--json", help="print audit.json to standard output")] = False,
+    protected: Annotated[Path | None, typer.Option(help="attack what 'glasshouse protect' wrote instead")] = None,
+    gallery: Annotated[Path | None, typer.Option(help="with --protected: folder or FILE.npz with originals")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Attack a model's gradients, score what can be seen, and write a report."""
     from glasshouse.cli.screen import counting
@@ -62,6 +66,9 @@ def audit(
         "seed": seed,
     }
     settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    if protected is not None or gallery is not None:
+        audit_protected(protected, gallery, settings, out, as_json)
+        return
     plan = Plan(**settings)
     try:
         with counting("Attacking", "cases") as progress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from glasshouse.files import write_atomic
@@ -29,13 +29,7 @@ def render(directory: Path) -> str:
     results = read_results(directory)
     head, sentences = view.verdict(results)
     worst = view.worst_image(results)
-    environment = Environment(
-        loader=PackageLoader("glasshouse.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    return environment.get_template("report.html").render(
+    return template("report.html").render(
         results=results,
         settings=results["settings"],
         head=head,
@@ -49,3 +43,14 @@ def render(directory: Path) -> str:
         worst_truth=view.inline(directory, worst["truth"]) if worst else "",
         worst_guess=view.inline(directory, worst["guess"]) if worst else "",
     )
+
+
+def template(name: str) -> Template:
+    """A page's template; everything put into it is escaped, and nothing may be missing."""
+    environment = Environment(
+        loader=PackageLoader("glasshouse.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    return environment.get_template(name)

@@ -63,7 +63,7 @@ def from_tensors(
     needed = int(labels.max()) + 1 if labels.numel() else 1
     spec = ImageSpec(images.shape[1], images.shape[2], images.shape[3], classes or needed)
     checks.labels(labels, spec, len(images))
-    gallery, origin = _photo_crops(spec, GALLERY, seed), f"{GALLERY} crops of photographs"
+    gallery, origin = photo_crops(spec, GALLERY, seed), f"{GALLERY} crops of photographs"
     if others is not None:
         checks.images("others", others)
         if others.shape[1:] != images.shape[1:]:
@@ -92,7 +92,7 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     parts = [found.batch(others)[0]] if others else []
     origin = f"{len(others)} of the same data set"
     if len(others) < GALLERY:
-        parts.append(_photo_crops(found.spec, GALLERY - len(others), seed))
+        parts.append(photo_crops(found.spec, GALLERY - len(others), seed))
         origin += f", {GALLERY - len(others)} crops of photographs"
     return torch.cat(parts), origin
 
@@ -104,7 +104,7 @@ def _unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
     return [bool(distance > COPY) for distance in nearest]
 
 
-def _photo_crops(spec: ImageSpec, count: int, seed: int) -> Tensor:
+def photo_crops(spec: ImageSpec, count: int, seed: int) -> Tensor:
     """Random square crops of the embedded photographs in the shape asked for."""
     channels = 1 if spec.channels == 1 else 3
     photos = data.load("photos", size=PHOTO_SIZE).fitted(None, channels)

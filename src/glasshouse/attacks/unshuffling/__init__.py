@@ -1,0 +1,1 @@
+"""What an attacker who knows everything but the key makes of shuffled images; one file for each part of it."""

@@ -1,0 +1,60 @@
+"""``glasshouse audit --protected``: what shuffled images still show to someone without the key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glasshouse.studies.protected import ProtectedResult
+
+ALLOWED = ("images", "steps", "seed")
+
+
+def audit_protected(
+    protected: Path | None, gallery: Path | None, settings: dict[str, Any], out: Path, as_json: bool
+) -> None:
+    """Attack a protected data set, print what was found and write the report."""
+    from glasshouse.cli.screen import counting
+    from glasshouse.errors import SettingError
+    from glasshouse.reports.protected import write_protected_report
+    from glasshouse.studies.protected import ProtectedAudit
+    from glasshouse.studies.protected import audit_protected as run
+
+    if protected is None or gallery is None:
+        raise SettingError("--protected and --gallery go together: give the protected directory and the originals.")
+    foreign = sorted(set(settings) - set(ALLOWED))
+    if foreign:
+        raise SettingError(
+            f"{', '.join(foreign)} say nothing about protected images: with --protected use {', '.join(ALLOWED)}."
+        )
+    with counting("Attacking", "%") as progress:
+        result = run(
+            protected, gallery, out, ProtectedAudit(**settings), progress=lambda share: progress(100 * share, 100)
+        )
+    page = write_protected_report(result)
+    if as_json:
+        print(json.dumps(result.to_json(), allow_nan=False))
+    else:
+        _show(result, page)
+
+
+def _show(result: ProtectedResult, page: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from glasshouse.reports.protected import PICTURES, cells, number, pictured, told
+
+    console = Console()
+    table = Table(title="How near the pictures come (mean, 95 % interval)")
+    for name in ("part", *PICTURES):
+        table.add_column(name, overflow="fold")
+    for part in filter(pictured, result.parts):
+        table.add_row(part.name, *cells(part))
+    console.print(table)
+    table = Table("method", "right", title=f"Who is who (gallery of {result.facts['gallery']})")
+    for part in told(result):
+        table.add_row(part.name, number(part.scores["share"], percent=True))
+    console.print(table)
+    console.print(f"Report: {page}", markup=False, soft_wrap=True)

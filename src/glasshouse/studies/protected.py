@@ -1,0 +1,174 @@
+"""The audit of a protected data set: what an attacker without the key makes of what ``protect`` wrote."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glasshouse import checks
+from glasshouse.attacks.unshuffling import inverse, linker
+from glasshouse.attacks.unshuffling.practice import Practice
+from glasshouse.collection.manifest import Header, Manifest
+from glasshouse.collection.protect import read_version
+from glasshouse.collection.sources import Picture, open_source
+from glasshouse.defenses.csvar import CSVAR
+from glasshouse.errors import DataError
+from glasshouse.files import write_atomic
+from glasshouse.registry import setting
+from glasshouse.studies.materials import photo_crops
+from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
+from glasshouse.studies.shuffled import Budget, Findings, Part, Protected, Truth, attack, batch_for, score
+from glasshouse.training import Samples
+from glasshouse.types import JSON, ImageSpec, Progress, no_progress
+
+SCHEMA = 1
+RESULT_FILE = "protected.json"
+FEWEST = 200  # images to practise on; fewer are made up with crops of photographs
+SHOWN = 12
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectedAudit:
+    """The settings of an audit of protected images."""
+
+    images: int = setting(100, "how many protected images are attacked")
+    gallery: int = setting(1000, "most images among which originals are to be found")
+    versions: int = setting(3, "most versions of each image that the attacker collects")
+    steps: int = setting(400, "steps of the learned inverse; the linker takes half as many")
+    seed: int = setting(0, "seed of everything random")
+
+    def __post_init__(self) -> None:
+        for name in ("images", "versions", "steps"):
+            checks.at_least(name, getattr(self, name), 1)
+        checks.at_least("gallery", self.gallery, self.images)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProtectedResult:
+    """What was found, and where it is kept."""
+
+    directory: Path
+    facts: JSON
+    parts: tuple[Part, ...]
+
+    def to_json(self) -> JSON:
+        """The result as plain JSON."""
+        return {"schema": SCHEMA, **self.facts, "parts": [part.to_json() for part in self.parts]}
+
+
+def audit_protected(
+    protected: Path, gallery: Path, out: Path, plan: ProtectedAudit, *, progress: Progress = no_progress
+) -> ProtectedResult:
+    """Attack protected images with everything but the key, and score it against their originals in a gallery.
+
+    ``gallery`` is a folder or NPZ file that holds the originals under the names they were protected by. The
+    attacker practises on the gallery's other images.
+    """
+    header = Manifest(protected).header()
+    epochs = min(header.epochs, plan.versions)
+    sent = [dict(read_version(protected, epoch)) for epoch in range(epochs)]
+    originals = _originals(gallery, sent[0], plan)
+    attacked = [name for name in originals if name in sent[0]][: plan.images]
+    names = attacked + [name for name in originals if name not in attacked]
+    raw = _stacked([originals[name] for name in names])
+    held = Protected(
+        versions=tuple(_stacked([version[name] for name in attacked]) for version in sent),
+        gallery=raw,
+        practice=_practice(raw[len(attacked) :], raw[: len(attacked)], header, plan),
+        block_size=header.block_size,
+    )
+    budget = Budget(
+        inverse.Training(steps=plan.steps, batch=batch_for(raw), seed=plan.seed),
+        linker.Training(steps=max(plan.steps // 2, 1), seed=plan.seed),
+        plan.seed,
+    )
+    findings = attack(held, budget, progress=progress)
+    truth = Truth(raw[: len(attacked)], torch.arange(len(attacked)))
+    parts = score(truth, held, findings)
+    return _write(out, protected, header, plan, held, truth, findings, parts)
+
+
+def _originals(gallery: Path, protected: Container[str], plan: ProtectedAudit) -> dict[str, Array]:
+    """Images of the gallery by name, protected ones and others, all of the commonest shape."""
+    wanted: dict[str, Array] = {}
+    others: dict[str, Array] = {}
+    for one in open_source(gallery).pictures():
+        if isinstance(one, Picture):
+            if one.identity in protected and len(wanted) < plan.images:
+                wanted[one.identity] = one.pixels
+            elif len(others) < plan.gallery - plan.images:
+                others[one.identity] = one.pixels
+        if len(wanted) + len(others) == plan.gallery:
+            break
+    shapes = Counter(pixels.shape for pixels in wanted.values())
+    if not shapes:
+        raise DataError(
+            f"No image of {gallery} has the name of a protected one: give the folder or file that was protected, "
+            "or one that holds it."
+        )
+    shape = shapes.most_common(1)[0][0]
+    return {name: pixels for name, pixels in (wanted | others).items() if pixels.shape == shape}
+
+
+def _practice(others: Tensor, attacked: Tensor, header: Header, plan: ProtectedAudit) -> Practice:
+    """Other images of the gallery, and crops of photographs where those are few, with the shuffle but not the key."""
+    if len(others) < FEWEST:
+        channels, height, width = attacked.shape[1:]
+        spec = ImageSpec(channels, height, width, classes=1)
+        others = torch.cat([others, photo_crops(spec, FEWEST - len(others), plan.seed)])
+    rng = torch.Generator().manual_seed(plan.seed)
+    shuffle = CSVAR(block_size=header.block_size, channel_wise=header.channel_wise)
+    labels = torch.zeros(len(others), dtype=torch.long)
+    return Practice(Samples(others, labels), lambda samples: shuffle.on_images(samples.images, rng=rng))
+
+
+def _stacked(pixels: Sequence[Array]) -> Tensor:
+    """8-bit (H, W, C) pictures as (N, C, H, W) in [0, 1]."""
+    return (torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).float() / 255).contiguous()
+
+
+def _write(
+    out: Path,
+    protected: Path,
+    header: Header,
+    plan: ProtectedAudit,
+    held: Protected,
+    truth: Truth,
+    findings: Findings,
+    parts: list[Part],
+) -> ProtectedResult:
+    """Keep a few pictures of every part, and ``protected.json``."""
+    shown = {"original": truth.images, "protected image": held.versions[0], **findings.pictures}
+    pictures = {
+        name: [
+            save_picture(out, opaque_name(name, str(place)), to_pixels(image.clamp(0, 1)))[0]
+            for place, image in enumerate(images[:SHOWN])
+        ]
+        for name, images in shown.items()
+    }
+    facts: JSON = {
+        "protected": str(protected),
+        "images": len(truth.images),
+        "gallery": len(held.gallery),
+        "versions": len(held.versions),
+        "shape": list(truth.images.shape[1:]),
+        "region": held.region,
+        "block_size": header.block_size,
+        "channel_wise": header.channel_wise,
+        "steps": plan.steps,
+        "seed": plan.seed,
+        "pictures": pictures,
+    }
+    result = ProtectedResult(out, facts, tuple(parts))
+    write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
+    return result
