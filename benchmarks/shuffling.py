@@ -27,7 +27,7 @@ def run() -> list[dict[str, object]]:
     rate = len(small) / best(lambda: csvar.shuffle(small, key=KEY, ids=ids, epoch=0), repeats=20)
     return [
         row("224x224x3, planar: variance and shuffle", f"{chw:.0f} microseconds", "200", chw < 200),
-        row("224x224x3, interleaved: variance and shuffle", f"{hwc:.0f} microseconds", "300", hwc < 300),
+        row("224x224x3, interleaved: variance and shuffle", f"{hwc:.0f} microseconds", "230", hwc <= 230),
         row("224x224x3, a copy in memory", f"{copy:.0f} microseconds", "", True),
         row("32x32x3 in batches of 1,000", f"{rate:,.0f} images per second", "40,000", rate > 40_000),
         *against_albumentations(image, hwc),

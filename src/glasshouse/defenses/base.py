@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -27,6 +27,7 @@ class Defense(ABC):
     name: ClassVar[str]
     paper: ClassVar[str]
     version: ClassVar[int] = 1
+    moves_blocks: ClassVar[bool] = False  # whether it does nothing but let blocks of a region trade places
     poisson: ClassVar[bool] = False  # whether its promise needs batches drawn at random instead of dealt out
 
     @property
@@ -54,8 +55,19 @@ class Defense(ABC):
         """What this defense guarantees in figures; nothing unless it is proved."""
         return ""
 
-    def for_training(self, steps: int, sample_rate: float) -> Defense:
-        """This defense, set up for a training of so many steps that each see such a share of the images."""
+    def for_training(self, steps: int, sample_rate: float, batch: int) -> Defense:
+        """This defense, set up for a training of so many steps that each see such a share of the images.
+
+        ``batch`` is how many images that share makes on average.
+        """
+        return self
+
+    def with_key(self, rng: torch.Generator) -> Defense:
+        """This defense under a key of its own that stays, where it needs one."""
+        return self
+
+    def in_epoch(self, epoch: int) -> Defense:
+        """This defense as it is in one epoch of training."""
         return self
 
     def on_model(self, model: nn.Module) -> nn.Module:
@@ -69,7 +81,7 @@ class Defense(ABC):
     def on_samples(self, samples: Samples, *, rng: torch.Generator) -> Samples:
         """Change the images, and the targets with them, that the client computes with."""
         images = self.on_images(samples.images, rng=rng)
-        return samples if images is samples.images else Samples(images, samples.targets)
+        return samples if images is samples.images else replace(samples, images=images)
 
     def compute(self, model: nn.Module, samples: Samples, *, rng: torch.Generator) -> Computed:
         """Compute the gradient of a batch."""
@@ -151,8 +163,12 @@ class Chain(Defense):
 
     @property
     def promise(self) -> str:
-        """What the links guarantee."""
-        return "; ".join(link.promise for link in self.links if link.promise)
+        """What the links guarantee; nothing where one mixes images, for then an image is in several gradients."""
+        promises = [link.promise for link in self.links if link.promise]
+        mixing = [link.name for link in self.links if type(link).on_samples is not Defense.on_samples]
+        if promises and mixing:
+            return f"no privacy promised: images are mixed with each other by {' and '.join(mixing)}"
+        return "; ".join(promises)
 
     @property
     def acts_on(self) -> str:
@@ -164,9 +180,17 @@ class Chain(Defense):
         """Whether a link needs batches drawn at random."""
         return any(link.poisson for link in self.links)
 
-    def for_training(self, steps: int, sample_rate: float) -> Defense:
+    def for_training(self, steps: int, sample_rate: float, batch: int) -> Defense:
         """Set up every link."""
-        return Chain(tuple(link.for_training(steps, sample_rate) for link in self.links))
+        return Chain(tuple(link.for_training(steps, sample_rate, batch) for link in self.links))
+
+    def with_key(self, rng: torch.Generator) -> Defense:
+        """Give every link that needs one a key."""
+        return Chain(tuple(link.with_key(rng) for link in self.links))
+
+    def in_epoch(self, epoch: int) -> Defense:
+        """Every link as it is in one epoch."""
+        return Chain(tuple(link.in_epoch(epoch) for link in self.links))
 
     def on_model(self, model: nn.Module) -> nn.Module:
         """Pass the network through every link."""
@@ -213,21 +237,19 @@ def create(spec: str) -> Defense:
     return links[0] if len(links) == 1 else Chain(tuple(links))
 
 
-@dataclass(frozen=True, eq=False)
 class DefendedClient(Client):
-    """A client that trains behind a defense."""
+    """A client that trains behind a defense, under one key, anew for every epoch."""
 
-    defense: Defense
-    rng: torch.Generator
-
-    @property
-    def poisson(self) -> bool:  # type: ignore[override]
-        """Whether batches are drawn at random."""
-        return self.defense.poisson
+    def __init__(self, defense: Defense, rng: torch.Generator) -> None:
+        self.defense = defense.with_key(rng)
+        self.rng = rng
+        self.poisson = defense.poisson
+        self.epoch = 0
 
     def samples(self, samples: Samples) -> Samples:
-        """What the client trains on in one epoch."""
-        return self.defense.on_samples(samples, rng=self.rng)
+        """What the client trains on in the next epoch."""
+        self.epoch += 1
+        return self.defense.in_epoch(self.epoch - 1).on_samples(samples, rng=self.rng)
 
     def gradients(self, model: nn.Module, samples: Samples) -> Computed:
         """The gradient of one batch, as the defense lets the client train with it."""

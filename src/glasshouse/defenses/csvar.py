@@ -24,23 +24,21 @@ Images = TypeVar("Images", Array, Tensor)
 FORMAT = b"csvar-1"  # changes whenever the same key, identity and epoch would give another shuffle
 KEY_BYTES = (16, 64)
 MOST_CHANNELS = 4
-WIDEST = 8  # bytes moved at once
 
 region_size = blocks.region_size
 
 
 def region_variance(image: Array | Tensor) -> Array:
     """Variance of every region of an image (Eq. 2): (rows, columns), or (N, rows, columns) for a batch."""
-    layout = _Layout.of(image)
-    variances = blocks.region_variances(layout.values, layout.region)
-    return variances if layout.batched else variances[0]
+    planes = _Planes.of(image)
+    variances = blocks.region_variances(planes.values, planes.region)
+    return variances if image.ndim == 4 else variances[0]
 
 
 def block_sizes(image: Array | Tensor) -> Array:
     """Block size of every region of an image (Eq. 3): (rows, columns), or (N, rows, columns) for a batch."""
-    layout = _Layout.of(image)
-    sizes = layout.blocks(None)
-    return sizes if layout.batched else sizes[0]
+    sizes = _Planes.of(image).blocks(None)
+    return sizes if image.ndim == 4 else sizes[0]
 
 
 def shuffle(
@@ -78,16 +76,22 @@ def unshuffle(
     return _apply(images, key, ids, epoch, block_size, channel_wise, inverse=True)
 
 
+def drawn_key(rng: torch.Generator) -> bytes:
+    """A key from a generator: for audits, which must give the same result again, never for real secrets."""
+    return torch.randint(0, 256, (32,), generator=rng, dtype=torch.uint8).numpy().tobytes()
+
+
 @defenses.register("csvar")
 @dataclass(frozen=True, kw_only=True)
 class CSVAR(Defense):
     """Shuffles images before training; in an audit under a key drawn for the occasion.
 
     As a transform, ``CSVAR(key=...)`` shuffles one image at a time, under an identity that is the hash of its
-    content unless one is given; ``at(epoch)`` is the same transform for another epoch.
+    content unless one is given; ``in_epoch(epoch)`` is the same transform for another epoch.
     """
 
     paper: ClassVar[str] = "CSVAR: Enhancing Visual Privacy in Federated Learning via Adaptive Shuffling"
+    moves_blocks: ClassVar[bool] = True
 
     block_size: int | None = setting(None, "size of all blocks; adaptive (S/4 or S/2 by variance) when not set")
     channel_wise: bool = setting(True, "channels are shuffled independently; else they move together")
@@ -99,14 +103,18 @@ class CSVAR(Defense):
         if self.block_size is not None:
             checks.at_least("block_size", self.block_size, 1)
         if self.key is not None:
-            _check_key(self.key)
+            check_key(self.key)
 
     @property
     def acts_on(self) -> str:
         """Where this defense acts, for tables."""
         return "images"
 
-    def at(self, epoch: int) -> CSVAR:
+    def with_key(self, rng: torch.Generator) -> CSVAR:
+        """The same shuffle under a key that stays."""
+        return self if self.key is not None else dataclasses.replace(self, key=drawn_key(rng))
+
+    def in_epoch(self, epoch: int) -> CSVAR:
         """The same shuffle for another epoch."""
         return dataclasses.replace(self, epoch=epoch)
 
@@ -114,59 +122,49 @@ class CSVAR(Defense):
         """Shuffle one image, or a batch under one identity each derived from content."""
         if self.key is None:
             raise SettingError("CSVAR has no key: give CSVAR(key=...) 16 to 64 secret bytes.")
-        ids = _content_ids(image) if identity is None else identity
-        return self._shuffled(image, self.key, ids)
+        return self._shuffled(image, self.key, identity)
 
     def on_images(self, images: Tensor, *, rng: torch.Generator) -> Tensor:
         """Shuffle the images that the client computes with."""
-        drawn = torch.randint(0, 256, (32,), generator=rng, dtype=torch.uint8).numpy().tobytes()
-        return self._shuffled(images, self.key or drawn, [f"image/{index:06d}" for index in range(len(images))])
+        key = self.key or drawn_key(rng)
+        return self._shuffled(images, key, [f"image/{index:06d}" for index in range(len(images))])
 
-    def _shuffled(self, images: Images, key: bytes, ids: str | Sequence[str]) -> Images:
-        settings = {"block_size": self.block_size, "channel_wise": self.channel_wise}
-        return shuffle(images, key=key, ids=ids, epoch=self.epoch, **settings)  # type: ignore[arg-type]
+    def _shuffled(self, images: Images, key: bytes, ids: str | Sequence[str] | None) -> Images:
+        return _apply(images, key, ids, self.epoch, self.block_size, self.channel_wise, inverse=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
-    """How a caller's images lie in memory, seen as (N, C, H, W)."""
+class _Planes:
+    """A caller's images as contiguous planes (N, C, H, W): the numbers, and what is stored for them."""
 
     values: Array
-    batched: bool
+    stored: Array
 
     @classmethod
-    def of(cls, images: Array | Tensor) -> _Layout:
-        """Check the images and find their layout without copying them."""
+    def of(cls, images: Array | Tensor) -> _Planes:
+        """Check the images, and copy them only if they do not lie as planes."""
         if isinstance(images, Tensor):
             return cls._of_tensor(images)
         return cls._of_array(np.asarray(images))
 
     @classmethod
-    def _of_tensor(cls, images: Tensor) -> _Layout:
+    def _of_tensor(cls, images: Tensor) -> _Planes:
         if images.ndim not in (3, 4):
             raise DataError(f"images have shape {tuple(images.shape)}: give a tensor (C, H, W) or (N, C, H, W).")
-        plain = images.detach().cpu()
-        values = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
-        return cls._checked(values if images.ndim == 4 else values[None], images.ndim == 4)
+        plain = (images if images.ndim == 4 else images[None]).detach().cpu().contiguous()
+        if plain.dtype == torch.bfloat16:  # which numpy does not know
+            return cls(_checked(plain.float().numpy()), plain.view(torch.int16).numpy())
+        values = _checked(plain.numpy())
+        return cls(values, values)
 
     @classmethod
-    def _of_array(cls, images: Array) -> _Layout:
+    def _of_array(cls, images: Array) -> _Planes:
         if images.ndim not in (2, 3, 4):
             raise DataError(f"images have shape {images.shape}: give an array (H, W), (H, W, C) or (N, H, W, C).")
         lifted = images[None, :, :, None] if images.ndim == 2 else images[None] if images.ndim == 3 else images
-        return cls._checked(lifted.transpose(0, 3, 1, 2), images.ndim == 4)
-
-    @classmethod
-    def _checked(cls, values: Array, batched: bool) -> _Layout:
-        if 0 in values.shape:
-            raise DataError(f"images of shape {values.shape} (N, C, H, W) are empty: there is nothing to shuffle.")
-        if values.shape[1] > MOST_CHANNELS:
-            raise DataError(f"images have {values.shape[1]} channels: give at most {MOST_CHANNELS}.")
-        if values.dtype != np.uint8 and not np.issubdtype(values.dtype, np.floating):
-            raise DataError(f"images have dtype {values.dtype}: give 8-bit (uint8) or float images.")
-        if values.dtype != np.uint8 and not np.isfinite(values).all():
-            raise DataError("images hold NaN or infinite values: remove those images first.")
-        return cls(values, batched)
+        _checked(lifted.transpose(0, 3, 1, 2))
+        values = blocks.planes_of(lifted)
+        return cls(values, values)
 
     @property
     def region(self) -> int:
@@ -175,69 +173,63 @@ class _Layout:
 
     def blocks(self, fixed: int | None) -> Array:
         """Block sizes (N, rows, columns): the fixed one, or by variance."""
+        region = self.region
         if fixed is None:
-            return blocks.adaptive_blocks(blocks.region_variances(self.values, self.region), self.region)
-        if fixed > self.region:
-            raise SettingError(f"block_size={fixed} is larger than the region of {self.region} px: use a smaller one.")
+            return blocks.adaptive_blocks(blocks.region_variances(self.values, region), region)
+        if fixed > region:
+            raise SettingError(f"block_size={fixed} is larger than the region of {region} px: use a smaller one.")
         count, _, height, width = self.values.shape
-        return np.full((count, -(-height // self.region), -(-width // self.region)), fixed)
+        return np.full((count, -(-height // region), -(-width // region)), fixed)
+
+    def content_ids(self) -> list[str]:
+        """An identity for each image that is the hash of its shape and content."""
+        return [hashlib.sha256(repr(one.shape).encode() + one.tobytes()).hexdigest() for one in self.values]
+
+
+def _checked(values: Array) -> Array:
+    """Refuse (N, C, H, W) that cannot be shuffled."""
+    if 0 in values.shape:
+        raise DataError(f"images of shape {values.shape} (N, C, H, W) are empty: there is nothing to shuffle.")
+    if values.shape[1] > MOST_CHANNELS:
+        raise DataError(f"images have {values.shape[1]} channels: give at most {MOST_CHANNELS}.")
+    if values.dtype != np.uint8 and not np.issubdtype(values.dtype, np.floating):
+        raise DataError(f"images have dtype {values.dtype}: give 8-bit (uint8) or float images.")
+    if values.dtype != np.uint8 and not np.isfinite(values).all():
+        raise DataError("images hold NaN or infinite values: remove those images first.")
+    return values
 
 
 def _apply(
     images: Images,
     key: bytes,
-    ids: str | Sequence[str],
+    ids: str | Sequence[str] | None,
     epoch: int,
     block_size: int | None,
     channel_wise: bool,
     *,
     inverse: bool,
 ) -> Images:
-    _check_key(key)
+    """Shuffle or unshuffle, under identities derived from content when none are given."""
+    check_key(key)
     checks.at_least("epoch", epoch, 0)
-    layout = _Layout.of(images)
-    names = [ids] if isinstance(ids, str) else list(ids)
-    if len(names) != len(layout.values):
-        raise DataError(f"There are {len(layout.values)} images but {len(names)} ids: give one for each image.")
-    keys = np.stack([_stream_key(key, name, epoch) for name in names])
-    sizes = layout.blocks(block_size)
-    source = images.detach().cpu().contiguous() if isinstance(images, Tensor) else np.ascontiguousarray(images)
-    raw = source.view(torch.uint8).numpy() if isinstance(source, Tensor) else source.view(np.uint8)
-    itemsize = layout.values.dtype.itemsize if not isinstance(source, Tensor) else source.element_size()
-    moved = _moved(raw.reshape(-1), itemsize, layout, isinstance(images, Tensor), sizes, keys, channel_wise, inverse)
+    planes = _Planes.of(images)
+    source = planes.stored
+    names = planes.content_ids() if ids is None else [ids] if isinstance(ids, str) else list(ids)
+    if len(names) != len(source):
+        raise DataError(f"There are {len(source)} images but {len(names)} ids: give one for each image.")
+    keys, sizes = _stream_keys(key, names, epoch), planes.blocks(block_size)
+    moved = np.empty(source.shape, source.dtype)
+    before, after = (one.reshape(-1).view(np.uint8) for one in (source, moved))
+    blocks.shuffle_planes(
+        before, after, source.shape, source.itemsize, planes.region, sizes, keys, not channel_wise, inverse
+    )
     if isinstance(images, Tensor):
         return torch.from_numpy(moved).view(images.dtype).view(images.shape).to(images.device)
-    return moved.view(images.dtype).reshape(images.shape)
+    return blocks.pixels_of(moved).reshape(images.shape)
 
 
-def _moved(
-    raw: Array,
-    itemsize: int,
-    layout: _Layout,
-    planar: bool,
-    sizes: Array,
-    keys: Array,
-    channel_wise: bool,
-    inverse: bool,
-) -> Array:
-    """The shuffled bytes of images that lie contiguous in memory, plane by plane or channels side by side."""
-    count, channels, height, width = layout.values.shape
-    planar = planar or channels == 1
-    unit = 1
-    while planar and width % (2 * unit) == 0 and not (sizes % (2 * unit)).any() and 2 * unit * itemsize <= WIDEST:
-        unit *= 2
-    wide = width // unit
-    shape = (count, channels, height, wide)
-    strides = (channels * height * wide, height * wide, wide, 1)
-    if not planar:
-        strides = (channels * height * wide, 1, channels * wide, channels)
-    source = raw.view(f"u{unit * itemsize}")
-    target = np.empty_like(source)
-    blocks.shuffle_values(source, target, shape, strides, layout.region, unit, sizes, keys, not channel_wise, inverse)
-    return target.view(np.uint8)
-
-
-def _check_key(key: bytes) -> None:
+def check_key(key: bytes) -> None:
+    """Refuse a key that is not 16 to 64 bytes."""
     low, high = KEY_BYTES
     if not isinstance(key, bytes) or not low <= len(key) <= high:
         given = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
@@ -246,17 +238,10 @@ def _check_key(key: bytes) -> None:
         )
 
 
-def _stream_key(key: bytes, identity: str, epoch: int) -> Array:
-    """The generator's 128-bit key for one image and epoch: a keyed BLAKE2b hash, so that none tells of another."""
-    message = epoch.to_bytes(8, "big") + identity.encode()
-    digest = hashlib.blake2b(message, key=key, digest_size=16, person=FORMAT).digest()
-    return np.frombuffer(digest, "<u8").astype(np.uint64)
-
-
-def _content_ids(images: Array | Tensor) -> list[str]:
-    """An identity for each image that is the hash of its shape and content."""
-    layout = _Layout.of(images)
-    return [
-        hashlib.sha256(repr(one.shape).encode() + np.ascontiguousarray(one).tobytes()).hexdigest()
-        for one in layout.values
-    ]
+def _stream_keys(key: bytes, names: list[str], epoch: int) -> Array:
+    """The generator's 128-bit key for each image and epoch: keyed BLAKE2b hashes, so that none tells of another."""
+    start = epoch.to_bytes(8, "big")
+    digests = (
+        hashlib.blake2b(start + name.encode(), key=key, digest_size=16, person=FORMAT).digest() for name in names
+    )
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, 2)
