@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from glasshouse.cli.audit import audit
+from glasshouse.cli.compare import compare
 from glasshouse.cli.doctor import doctor
 from glasshouse.cli.gate import gate
 from glasshouse.cli.key import key
@@ -46,6 +47,7 @@ app.command()(train)
 app.command()(protect)
 app.command()(unprotect)
 app.command()(preview)
+app.command()(compare)
 app.command()(policies)
 app.command("list")(list_names)
 app.command()(show)

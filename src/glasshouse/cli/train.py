@@ -47,7 +47,8 @@ def train(
     inputs, labels = train_set.batch(places)
     network = own.build(model, train_set.spec, seed=seed)
     own.inspect(network, train_set.spec)
-    guard = defenses.create(defense).for_training(recipe.steps(len(labels)), min(recipe.batch / len(labels), 1))
+    expected = min(recipe.batch, len(labels))
+    guard = defenses.create(defense).for_training(recipe.steps(len(labels)), expected / len(labels), expected)
     if guard.name != "none" and "shared gradient" in guard.acts_on and "training" not in guard.acts_on:
         raise SettingError(f"'{defense}' acts on {guard.acts_on}, not while training: add at=training.")
     network = guard.on_model(network)

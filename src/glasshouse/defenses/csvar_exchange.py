@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glasshouse import checks
 from glasshouse.defenses.base import Defense, defenses
-from glasshouse.defenses.csvar import CSVAR, Array, drawn_key, region_size
+from glasshouse.defenses.csvar import CSVAR, Array, check_key, drawn_key, region_size
 from glasshouse.registry import secret, setting
 from glasshouse.training import Samples
 
@@ -45,6 +45,8 @@ class CSVARExchange(Defense):
         checks.at_least("k", self.k, 1)
         checks.at_least("dither", self.dither, 0)
         checks.at_least("epoch", self.epoch, 0)
+        if self.key is not None:
+            check_key(self.key)
 
     @property
     def acts_on(self) -> str:

@@ -8,7 +8,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -50,6 +50,7 @@ class Comparison:
     train: int = setting(4000, "training images: the client's for accuracy, public ones for the attacker")
     model: str = setting("resnet20:width=8", "classifier SPEC")
     epochs: int = setting(12, "epochs of the classifier")
+    batch: int = setting(64, "images per step of the classifier")
     steps: int = setting(600, "steps of the learned inverse; the linker takes half as many")
     versions: int = setting(3, "epochs' versions of each image that the attacker collects")
     seed: int = setting(0, "seed of everything random")
@@ -70,23 +71,23 @@ class Variant:
     """A defense, and the resolution at which it acts: ``SPEC`` at the images' own, ``SPEC@224`` enlarged.
 
     Enlarged images are protected, then averaged down again by area: what a client could train on, and what an
-    attacker would do first.
+    attacker would do first. ``side`` is their longer side in pixels.
     """
 
     text: str
+    defense: Defense
+    side: int | None
 
-    @property
-    def defense(self) -> Defense:
-        """The defense itself."""
-        return defenses.create(self.text.partition(ENLARGED)[0])
-
-    @property
-    def side(self) -> int | None:
-        """The longer side in pixels at which it acts, if not the images' own."""
-        given = self.text.partition(ENLARGED)[2]
-        if given and not given.isdigit():
-            raise SettingError(f"'{self.text}' acts at '{given}' pixels: write SPEC{ENLARGED}224, for example.")
-        return int(given) if given else None
+    @classmethod
+    def parse(cls, text: str) -> Variant:
+        """Read a variant; one that does not act on images is refused."""
+        spec, enlarged, given = text.partition(ENLARGED)
+        defense = defenses.create(spec)
+        if enlarged and not (given.isdecimal() and int(given)):
+            raise SettingError(f"'{text}' acts at '{given}' pixels: write SPEC{ENLARGED}224, for example.")
+        if defense.acts_on not in ("images", "nothing"):
+            raise SettingError(f"'{text}' acts on {defense.acts_on}: only defenses of images are compared here.")
+        return cls(text, defense, int(given) if enlarged else None)
 
     @property
     def moves_blocks(self) -> bool:
@@ -139,37 +140,48 @@ def compare(
     Each row is one file, written when it is finished, so that a run that was stopped goes on with the next row.
     """
     for text in variants:
-        variant = Variant(text)
-        if variant.defense.acts_on not in ("images", "nothing") or variant.side == 0:
-            raise SettingError(
-                f"'{text}' acts on {variant.defense.acts_on}: only defenses of images are compared here."
-            )
+        Variant.parse(text)
     directory.mkdir(parents=True, exist_ok=True)
-    left = [text for text in variants if not _row_file(plan, text, directory).exists()]
-    done = len(variants) - len(left)
-    if left and not _judge_file(plan, directory).exists():
+    left = [text for text in variants if not row_file(plan, text, directory).exists()]
+    if left:
+        found = len(variants) - len(left)
+        progress(found, len(variants))
+        _measure_all(plan, left, directory, root, workers, minutes, lambda done: progress(found + done, len(variants)))
+    files = [row_file(plan, text, directory) for text in variants]
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+
+
+def _measure_all(
+    plan: Comparison,
+    left: list[str],
+    directory: Path,
+    root: Path | None,
+    workers: int,
+    minutes: float | None,
+    progress: Callable[[int], None],
+) -> None:
+    """Measure some variants at once, one thread each, and begin no more when the time is up."""
+    deadline = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+    if not _judge_file(plan, directory).exists():
         _train_judge(plan, directory, root)
-    progress(done, len(variants))
-    deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    queue = iter(left)
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
-    ) as pool:
-        running = {pool.submit(measure, plan, text, directory, root) for text in itertools.islice(queue, workers)}
-        while running:
+    queue, done = iter(left), 0
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        running: set[Future[JSON]] = set()
+        while True:
+            free = workers - len(running) if time.monotonic() < deadline else 0
+            running |= {pool.submit(measure, plan, text, directory, root) for text in itertools.islice(queue, free)}
+            if not running:
+                return
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for one in finished:
                 one.result()
                 done += 1
-                progress(done, len(variants))
-            if deadline is None or time.monotonic() < deadline:
-                more = itertools.islice(queue, workers - len(running))
-                running |= {pool.submit(measure, plan, text, directory, root) for text in more}
-    files = [_row_file(plan, text, directory) for text in variants]
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+                progress(done)
 
 
-def _row_file(plan: Comparison, text: str, directory: Path) -> Path:
+def row_file(plan: Comparison, text: str, directory: Path) -> Path:
+    """Where the row of a variant is kept; its pictures lie beside it."""
     name = hashlib.sha256(f"{plan.key} {text}".encode()).hexdigest()[:16]
     return directory / f"{name}.json"
 
@@ -177,7 +189,7 @@ def _row_file(plan: Comparison, text: str, directory: Path) -> Path:
 def measure(plan: Comparison, text: str, directory: Path, root: Path | None) -> JSON:
     """One row: accuracy behind a defense, and everything the attacker gets out of it."""
     began = time.perf_counter()
-    variant = Variant(text)
+    variant = Variant.parse(text)
     train_set = data.load(plan.dataset, root=root, split="train")
     test_set = data.load(plan.dataset, root=root, split="test")
     public = Samples(*train_set.batch(train_set.spread(min(plan.train, len(train_set)), plan.seed)))
@@ -186,7 +198,7 @@ def measure(plan: Comparison, text: str, directory: Path, root: Path | None) -> 
     judge = own.build(plan.model, train_set.spec, seed=plan.seed)
     own.load_weights(judge, _judge_file(plan, directory))
     shown, parts = _leakage(plan, variant, public, gallery, _naming(judge.eval()))
-    file = _row_file(plan, text, directory)
+    file = row_file(plan, text, directory)
     for name, images in shown.items():
         pixels = to_pixels(torch.cat(list(images), dim=-1))
         write_atomic(file.with_suffix(f".{name}.png"), to_png(pixels))
@@ -216,7 +228,7 @@ def _train_judge(plan: Comparison, directory: Path, root: Path | None) -> None:
 
 
 def _recipe(plan: Comparison, *, augment: bool) -> Recipe:
-    return Recipe(epochs=plan.epochs, batch=64, augment=augment, seed=plan.seed)
+    return Recipe(epochs=plan.epochs, batch=plan.batch, augment=augment, seed=plan.seed)
 
 
 def _naming(model: nn.Module) -> Callable[[Tensor], Tensor]:

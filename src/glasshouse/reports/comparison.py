@@ -1,0 +1,146 @@
+"""Image defenses beside one another: what each costs in accuracy, and what the worst attack on it gets."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from glasshouse.studies.adaptive import SHOWN
+from glasshouse.types import JSON
+
+COLUMNS = (
+    "defense",
+    "accuracy, protected test",
+    "accuracy, clean test",
+    "reconstruction: LPIPS",
+    "PSNR",
+    "by",
+    "recognised by a classifier",
+    "re-identified",
+    "versions linked",
+)
+HEADS = {"original": "private", "protected": "sent", "A": "A", "B": "B", "C": "C", "D": "D", "E": "E"}
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The best any attack did against one defense, column by column."""
+
+    variant: str
+    accuracy: dict[str, JSON]
+    sharpest: str
+    lpips: JSON
+    psnr: JSON | None
+    recognised: JSON
+    identified: JSON
+    linked: JSON | None
+
+    def cells(self) -> list[str]:
+        """The row of a table."""
+        return [
+            self.variant,
+            percent(self.accuracy["protected"]),
+            percent(self.accuracy["clean"]),
+            number(self.lpips),
+            "identical" if self.psnr is None else number(self.psnr),
+            self.sharpest,
+            percent(self.recognised),
+            percent(self.identified),
+            "" if self.linked is None else percent(self.linked),
+        ]
+
+
+def worst(row: JSON) -> Worst:
+    """The row of one defense; what was sent counts as an attack that does nothing."""
+    parts = {part["part"]: part["scores"] for part in row["parts"]}
+    pictures = {name: scores for name, scores in parts.items() if "lpips" in scores and not name.startswith("baseline")}
+    sharpest = min(pictures, key=lambda name: pictures[name]["lpips"]["mean"])
+    psnr = pictures[sharpest]["psnr"]
+    linked = [scores["share"] for name, scores in parts.items() if name.startswith("F linked")]
+    return Worst(
+        variant=row["variant"],
+        accuracy=row["accuracy"],
+        sharpest=sharpest,
+        lpips=pictures[sharpest]["lpips"],
+        psnr=None if psnr["mean"] is None else psnr,
+        recognised=_most([scores["recognised"] for scores in pictures.values()]),
+        identified=_most([scores["share"] for name, scores in parts.items() if name.startswith("re-identified")]),
+        linked=_most(linked) if linked else None,
+    )
+
+
+def _most(shares: Sequence[JSON]) -> JSON:
+    return max(shares, key=lambda share: share["mean"])
+
+
+def percent(value: JSON) -> str:
+    """A share with its interval."""
+    return f"{value['mean']:.0%} [{value['low']:.0%}, {value['high']:.0%}]"
+
+
+def number(value: JSON) -> str:
+    """A mean with its interval."""
+    return f"{value['mean']:.3g} [{value['low']:.3g}, {value['high']:.3g}]"
+
+
+def draw_tradeoff(rows: Sequence[JSON]) -> bytes:
+    """Accuracy against what is recognised in the worst attack's pictures, a point with intervals for each defense."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    for axes, attribute, title in zip(
+        figure.subplots(1, 2, sharey=True),
+        ("recognised", "linked"),
+        ("recognised by a classifier", "versions linked"),
+        strict=True,
+    ):
+        for one in map(worst, rows):
+            leak = getattr(one, attribute)
+            if leak is not None:
+                _point(axes, leak, one.accuracy["protected"], one.variant)
+        axes.set_xlabel(f"{title} (share, worst attack)")
+        axes.set_xlim(-0.05, 1.3)
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("accuracy on protected test images")
+    return _png(figure)
+
+
+def _point(axes: Any, leak: JSON, accuracy: JSON, name: str) -> None:
+    x, y = leak["mean"], accuracy["mean"]
+    spread = [[[value["mean"] - value["low"]], [value["high"] - value["mean"]]] for value in (leak, accuracy)]
+    axes.errorbar([x], [y], xerr=spread[0], yerr=spread[1], fmt="o", capsize=2)
+    axes.annotate(name, (x, y), textcoords="offset points", xytext=(6, 4), fontsize=7)
+
+
+def draw_pictures(directory: Path, rows: Sequence[tuple[JSON, str]], images: int) -> bytes:
+    """For each defense what was sent and what each part made of it, ``images`` pictures in each line.
+
+    ``rows`` are results with the stem of their picture files.
+    """
+    from matplotlib.figure import Figure
+
+    shown = [(row["variant"], name, directory / f"{stem}.{name}.png") for row, stem in rows for name in row["pictures"]]
+    first = shown[0]
+    lines = [first, *(line for line in shown if line[1] != "original")]
+    figure = Figure(figsize=(2 + 1.1 * images, 1.15 * len(lines)), layout="constrained")
+    for axes, (variant, name, file) in zip(figure.subplots(len(lines), 1, squeeze=False)[:, 0], lines, strict=True):
+        with Image.open(file) as strip:
+            side = strip.width // SHOWN
+            axes.imshow(
+                strip.crop((0, 0, side * images, strip.height)), cmap="gray", vmin=0, vmax=255, interpolation="nearest"
+            )
+        axes.set_axis_off()
+        text = "private" if name == "original" else f"{variant}\n{HEADS[name]}"
+        axes.text(-0.01, 0.5, text, transform=axes.transAxes, ha="right", va="center", fontsize=8)
+    return _png(figure)
+
+
+def _png(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=90, facecolor="white")
+    return buffer.getvalue()
