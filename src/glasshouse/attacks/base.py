@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import ClassVar, Literal, final
 
 import torch
@@ -17,8 +18,8 @@ from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.registry import Registry, all_settings
 from glasshouse.types import Capability, Observation, Progress, Reconstruction, no_progress
 
-#: What becomes of the labels: taken as given or read off the gradient, always read, or optimised along.
-LabelUse = Literal["given or recovered", "recovered", "optimised"]
+#: What becomes of the labels: taken as given or read off the gradient, always read, optimised along, or not used.
+LabelUse = Literal["given or recovered", "recovered", "optimised", "unused"]
 
 
 class InversionAttack(ABC):
@@ -32,6 +33,7 @@ class InversionAttack(ABC):
     adversary: ClassVar[str] = "honest-but-curious server"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.GRADIENT})
     label_use: ClassVar[LabelUse] = "given or recovered"
+    together: ClassVar[int] = 1  # how many images it likes to work on at once
     version: ClassVar[int] = 1
 
     @final
@@ -39,12 +41,26 @@ class InversionAttack(ABC):
         self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress = no_progress
     ) -> Reconstruction:
         """Check what is needed, run the attack, check what came out."""
-        self.refuse(model, seen)
+        return self.attack_all(model, [seen], rngs=[rng], progress=progress)[0]
+
+    @final
+    def attack_all(
+        self,
+        model: nn.Module,
+        seen: Sequence[Observation],
+        *,
+        rngs: Sequence[torch.Generator],
+        progress: Progress = no_progress,
+    ) -> list[Reconstruction]:
+        """Attack several observations of one model, alike in shape and batch-norm mode, each with a generator."""
+        for one in seen:
+            self.refuse(model, one)
         # the only attention kernel on CPU whose gradient can be differentiated again
-        with batchnorm_mode(model, seen.batchnorm), sdpa_kernel(SDPBackend.MATH):
-            result = self.run(model, seen, rng=rng, progress=progress)
-        checks.reconstruction(self.name, result.images, seen.image, seen.batch_size)
-        return result
+        with batchnorm_mode(model, seen[0].batchnorm), sdpa_kernel(SDPBackend.MATH):
+            found = self.run_all(model, seen, rngs=rngs, progress=progress)
+        for one, result in zip(seen, found, strict=True):
+            checks.reconstruction(self.name, result.images, one.image, one.batch_size)
+        return found
 
     def refuse(self, model: nn.Module, seen: Observation) -> None:
         """Raise before any work where this attack cannot work; subclasses add their own reasons."""
@@ -58,6 +74,21 @@ class InversionAttack(ABC):
     @abstractmethod
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Return ``seen.batch_size`` images in [0, 1]; the model is in the victim's batch-norm mode."""
+
+    def run_all(
+        self, model: nn.Module, seen: Sequence[Observation], *, rngs: Sequence[torch.Generator], progress: Progress
+    ) -> list[Reconstruction]:
+        """Run on several observations; an attack that can work on them together overrides this."""
+        found = []
+        for number, (one, rng) in enumerate(zip(seen, rngs, strict=True)):
+            steps = partial(_part, progress, number, len(seen))
+            found.append(self.run(model, one, rng=rng, progress=steps))
+        return found
+
+
+def _part(progress: Progress, number: int, parts: int, share: float) -> None:
+    """Report the progress of one of several equal parts."""
+    progress((number + share) / parts)
 
 
 attacks: Registry[InversionAttack] = Registry("attack", "glasshouse.attacks")

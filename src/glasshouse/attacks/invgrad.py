@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import checks
-from glasshouse.attacks.base import InversionAttack, attacks, best, target_gradients
+from glasshouse.attacks.base import InversionAttack, attacks, best
+from glasshouse.attacks.engine.problems import Matching, Problem
 from glasshouse.attacks.labels import known_labels
-from glasshouse.functional.gradients import cosine_distance, parameter_gradients
-from glasshouse.functional.variation import total_variation
+from glasshouse.functional.variation import total_variations
 from glasshouse.models import normalization
 from glasshouse.registry import setting
 from glasshouse.types import Observation, Progress, Reconstruction
@@ -27,6 +28,8 @@ class InvGrad(InversionAttack):
     """Adam on the sign of the image gradient of 1 - cosine + TV, in the model's normalized pixel space."""
 
     paper: ClassVar[str] = "Geiping et al. 2020, Inverting Gradients"
+    together: ClassVar[int] = 16
+    version: ClassVar[int] = 2
 
     steps: int = setting(1000, "optimiser steps per restart (published: 4,000 to 24,000; SemSim: 8,000)")
     tv: float = setting(1e-4, "weight of total variation (published: 1e-6 to 1e-1; SemSim: 1e-4)")
@@ -41,37 +44,58 @@ class InvGrad(InversionAttack):
 
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Run every restart and keep the one the attacker likes best."""
-        labels = known_labels(model, seen, rng=rng)
-        starts = [torch.randn((seen.batch_size, *seen.image.shape), generator=rng) for _ in range(self.restarts)]
+        return self.run_all(model, [seen], rngs=[rng], progress=progress)[0]
 
-        def attempt(number: int, start: Tensor) -> Reconstruction:
-            return self._descend(model, seen, start, labels, lambda share: progress((number + share) / self.restarts))
-
-        return best(self.name, [attempt(number, start) for number, start in enumerate(starts)])
+    def run_all(
+        self, model: nn.Module, seen: Sequence[Observation], *, rngs: Sequence[torch.Generator], progress: Progress
+    ) -> list[Reconstruction]:
+        """Run every restart of every observation at once; of each the one the attacker likes best is kept."""
+        problems, starts = [], []
+        for one, rng in zip(seen, rngs, strict=True):
+            labels = known_labels(model, one, rng=rng)
+            shape = (one.batch_size, *one.image.shape)
+            starts += [torch.randn(shape, generator=rng) for _ in range(self.restarts)]
+            problems += [Problem(one.rounds[0].tensors, labels)] * self.restarts
+        tries = self._descend(model, seen[0], problems, torch.cat(starts), progress)
+        return [best(self.name, tries[at : at + self.restarts]) for at in range(0, len(tries), self.restarts)]
 
     def _descend(
-        self, model: nn.Module, seen: Observation, start: Tensor, labels: Tensor, progress: Progress
-    ) -> Reconstruction:
-        target = target_gradients(model, seen)
+        self, model: nn.Module, seen: Observation, problems: list[Problem], start: Tensor, progress: Progress
+    ) -> list[Reconstruction]:
+        """Descend on all problems, each by itself: every step is taken pixel by pixel."""
         mean, std = normalization(model)
         low, high = (0 - mean) / std, (1 - mean) / std
+        matching = Matching.of(model, seen, problems)
         dummy = start.clone().requires_grad_()
         optimizer = torch.optim.Adam([dummy], lr=self.lr)
         schedule = torch.optim.lr_scheduler.MultiStepLR(
             optimizer, [int(self.steps * share) for share in DECAY_AT], DECAY
         )
 
-        def objective() -> Tensor:
-            gradients = parameter_gradients(model, dummy * std + mean, labels, create_graph=True)
-            return cosine_distance(gradients, target) + self.tv * total_variation(dummy)
+        def objectives() -> tuple[Tensor, Tensor]:
+            """Of every problem its own, and the derivative of their sum by the normalized pixels."""
+            distances, pull = matching.step(dummy.detach() * std + mean)
+            smooth, flatten = _roughness(dummy.detach(), seen.batch_size)
+            return distances + self.tv * smooth, pull * std + self.tv * flatten
 
         for step in range(self.steps):
-            (pull,) = torch.autograd.grad(objective(), dummy)
-            dummy.grad = pull.sign()
+            dummy.grad = objectives()[1].sign()
             optimizer.step()
             schedule.step()
             with torch.no_grad():
                 dummy.clamp_(low, high)
             progress((step + 1) / self.steps)
-        images = (dummy.detach() * std + mean).clamp(0, 1)
-        return Reconstruction(images, float(objective().detach()), labels)
+        images = (dummy.detach() * std + mean).clamp(0, 1).split(seen.batch_size)
+        final = objectives()[0].tolist()
+        return [
+            Reconstruction(own, value, problem.labels)
+            for own, value, problem in zip(images, final, problems, strict=True)
+        ]
+
+
+def _roughness(images: Tensor, group: int) -> tuple[Tensor, Tensor]:
+    """Total variation of each problem's images, and the derivative of their sum."""
+    x = images.requires_grad_()
+    each = total_variations(x, group)
+    (derivative,) = torch.autograd.grad(each.sum(), x)
+    return each.detach(), derivative

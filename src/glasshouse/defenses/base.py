@@ -55,6 +55,11 @@ class Defense(ABC):
         """What this defense guarantees in figures; nothing unless it is proved."""
         return ""
 
+    @property
+    def changes_model(self) -> bool:
+        """Whether the client computes with another network than the given one."""
+        return type(self).on_model is not Defense.on_model
+
     def for_training(self, steps: int, sample_rate: float, batch: int) -> Defense:
         """This defense, set up for a training of so many steps that each see such a share of the images.
 
@@ -174,6 +179,11 @@ class Chain(Defense):
     def acts_on(self) -> str:
         """Where the links act, in order."""
         return ", then ".join(link.acts_on for link in self.links)
+
+    @property
+    def changes_model(self) -> bool:
+        """Whether a link changes the network."""
+        return any(link.changes_model for link in self.links)
 
     @property
     def poisson(self) -> bool:  # type: ignore[override]

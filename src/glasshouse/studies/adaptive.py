@@ -14,8 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import torch
-from safetensors.torch import save as to_safetensors
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from glasshouse import checks, data, defenses
@@ -28,13 +27,14 @@ from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import share_interval
 from glasshouse.models import own
 from glasshouse.registry import setting
+from glasshouse.studies.judge import Judge, train_judge
 from glasshouse.studies.pictures import to_pixels, to_png
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.shuffled import Budget, Findings, Part, Protected, Truth, attack, batch_for, score
 from glasshouse.training import Recipe, Samples, accuracy, fit
 from glasshouse.types import JSON, Interval
 
-VERSION = 1  # counts changes that change results
+VERSION = 2  # counts changes that change results
 SHOWN = 8
 AT_ONCE = 256
 ENLARGED = "@"
@@ -195,9 +195,7 @@ def measure(plan: Comparison, text: str, directory: Path, root: Path | None) -> 
     public = Samples(*train_set.batch(train_set.spread(min(plan.train, len(train_set)), plan.seed)))
     gallery = Samples(*test_set.batch(test_set.spread(min(plan.gallery, len(test_set)), plan.seed)))
     accuracies = _utility(plan, variant, public, test_set)
-    judge = own.build(plan.model, train_set.spec, seed=plan.seed)
-    own.load_weights(judge, _judge_file(plan, directory))
-    shown, parts = _leakage(plan, variant, public, gallery, _naming(judge.eval()))
+    shown, parts = _leakage(plan, variant, public, gallery, Judge.load(_judge_file(plan, directory)))
     file = row_file(plan, text, directory)
     for name, images in shown.items():
         pixels = to_pixels(torch.cat(list(images), dim=-1))
@@ -219,26 +217,10 @@ def _judge_file(plan: Comparison, directory: Path) -> Path:
 
 
 def _train_judge(plan: Comparison, directory: Path, root: Path | None) -> None:
-    """Train the classifier that says whether a picture shows its class, on raw public images."""
+    """Train the judge on the same public images that the attacker has."""
     train_set = data.load(plan.dataset, root=root, split="train")
     public = train_set.batch(train_set.spread(min(plan.train, len(train_set)), plan.seed))
-    network = own.build(plan.model, train_set.spec, seed=plan.seed)
-    fit(network, *public, _recipe(plan, augment=True))
-    write_atomic(_judge_file(plan, directory), to_safetensors(network.state_dict()))
-
-
-def _recipe(plan: Comparison, *, augment: bool) -> Recipe:
-    return Recipe(epochs=plan.epochs, batch=plan.batch, augment=augment, seed=plan.seed)
-
-
-def _naming(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """The classes that a classifier sees in images."""
-
-    def name(images: Tensor) -> Tensor:
-        with torch.no_grad():
-            return torch.cat([model(part).argmax(1) for part in images.split(AT_ONCE)])
-
-    return name
+    train_judge(*public, plan.seed).save(_judge_file(plan, directory))
 
 
 def _utility(plan: Comparison, variant: Variant, public: Samples, test_set: ImageSet) -> dict[str, Interval]:
@@ -246,7 +228,8 @@ def _utility(plan: Comparison, variant: Variant, public: Samples, test_set: Imag
     network = own.build(plan.model, test_set.spec, seed=plan.seed)
     rng = torch.Generator().manual_seed(plan.seed + 1)
     client = ResizedClient(variant, rng)
-    fit(network, public.images, public.targets, _recipe(plan, augment=False), client=client)
+    recipe = Recipe(epochs=plan.epochs, batch=plan.batch, augment=False, seed=plan.seed)
+    fit(network, public.images, public.targets, recipe, client=client)
     test = Samples(*test_set.batch(range(len(test_set))))
     protected = variant.protect(client.defense.in_epoch(plan.epochs), test, rng)
     found = {"clean": accuracy(network, test.images, test.targets)}
@@ -255,7 +238,7 @@ def _utility(plan: Comparison, variant: Variant, public: Samples, test_set: Imag
 
 
 def _leakage(
-    plan: Comparison, variant: Variant, public: Samples, gallery: Samples, judge: Callable[[Tensor], Tensor]
+    plan: Comparison, variant: Variant, public: Samples, gallery: Samples, judge: Judge
 ) -> tuple[dict[str, Tensor], list[Part]]:
     """Attack a client's protected test images; return a few pictures and the scores."""
     rng = torch.Generator().manual_seed(plan.seed + 2)

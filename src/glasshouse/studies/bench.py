@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from glasshouse.store import ImageRecord
 from glasshouse.studies.assignment import assigned
 from glasshouse.studies.case import Case
 from glasshouse.studies.pictures import load_picture, to_pixels
-from glasshouse.studies.victim import share
+from glasshouse.studies.victim import Shared, share
 from glasshouse.types import BatchNorm, ImageSpec, Observation, Progress, SharedUpdate
 
 
@@ -50,8 +51,8 @@ class Bench:
         """Travel without the networks built here: a worker builds its own, from SPEC or file and weights."""
         return {**self.__dict__, "_built": {}}
 
-    def perform(self, case: Case, progress: Progress) -> Outcome:
-        """Share, attack, assign: one case from beginning to end, on one thread.
+    def perform(self, cases: Sequence[Case], progress: Progress) -> list[Outcome]:
+        """Share, attack, assign: cases of one task from beginning to end, on one thread.
 
         Sums come out differently on two threads, and an attack blows such differences up; on one thread every
         engine gives the same pictures.
@@ -59,36 +60,44 @@ class Bench:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            return self._perform(case, progress)
+            return self._perform(cases, progress)
         finally:
             torch.set_num_threads(threads)
 
-    def _perform(self, case: Case, progress: Progress) -> Outcome:
+    def _perform(self, cases: Sequence[Case], progress: Progress) -> list[Outcome]:
         began = time.perf_counter()
-        truth, labels = self.batch(case.images)
-        defense = defenses.create(case.defense_spec)
-        model = defense.on_model(self.network(case.weights))
-        attack = attacks.create(case.attack_spec)
-        shared = share(
+        first = cases[0]
+        attack = attacks.create(first.attack_spec)
+        model = defenses.create(first.defense_spec).on_model(self.network(first.weights))
+        batches = [self.batch(case.images) for case in cases]
+        shared = [self._share(case, model, *batch) for case, batch in zip(cases, batches, strict=True)]
+        # the same start behind every defense, so that they are compared on equal terms
+        seeds = [case.random_seed("attack", "defense_spec", "versions") for case in cases]
+        rngs = [torch.Generator().manual_seed(seed) for seed in seeds]
+        found = attack.attack_all(model, [one.seen for one in shared], rngs=rngs, progress=progress)
+        seconds = (time.perf_counter() - began) / len(cases)
+        return [
+            Outcome(
+                tuple(to_pixels(guess) for guess in assigned(truth, guessed.images)),
+                guessed.objective,
+                one.snr_db,
+                _share_right(guessed.labels, labels),
+                seconds,
+            )
+            for (truth, labels), one, guessed in zip(batches, shared, found, strict=True)
+        ]
+
+    def _share(self, case: Case, model: nn.Module, images: Tensor, labels: Tensor) -> Shared:
+        """What the server sees of one case."""
+        return share(
             model,
-            truth,
+            images,
             labels,
-            defense,
+            defenses.create(case.defense_spec),
             image=self.image,
             batchnorm=case.batchnorm,
             give_labels=case.labels == "given",
             rng=torch.Generator().manual_seed(case.random_seed("defense", "attack_spec", "versions")),
-        )
-        # the same start behind every defense, so that they are compared on equal terms
-        rng = torch.Generator().manual_seed(case.random_seed("attack", "defense_spec", "versions"))
-        found = attack(model, shared.seen, rng=rng, progress=progress)
-        guesses = assigned(truth, found.images)
-        return Outcome(
-            tuple(to_pixels(guess) for guess in guesses),
-            found.objective,
-            shared.snr_db,
-            _share_right(found.labels, labels),
-            time.perf_counter() - began,
         )
 
     def batch(self, places: tuple[int, ...]) -> tuple[Tensor, Tensor]:

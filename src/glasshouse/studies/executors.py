@@ -1,4 +1,4 @@
-"""Where cases are worked on: in this process, or in local worker processes with one torch thread each."""
+"""Where tasks are worked on: in this process, or in local worker processes with one torch thread each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ import torch
 
 from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.studies.bench import Bench, Outcome
-from glasshouse.studies.case import Case
+from glasshouse.studies.tasks import Task
 
 RETRIES = 2
 
-#: Called with a case's key and the share of it that is done.
+#: Called with the key of a task's first case, and how many of its cases are done, in fractions.
 Watch = Callable[[str, float], None]
 
 
@@ -35,53 +35,53 @@ class Failure:
     reason: str
 
 
-Finished = tuple[Case, Outcome | Failure]
+Finished = tuple[Task, list[Outcome | Failure]]
 
 
 class Executor(ABC):
-    """Works on cases and yields each as it finishes; stops starting new ones at the deadline."""
+    """Works on tasks and yields each as it finishes; stops starting new ones at the deadline."""
 
     @abstractmethod
-    def work(self, cases: Sequence[Case], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
-        """Yield finished cases in any order; ``deadline`` is a reading of ``time.monotonic``."""
+    def work(self, tasks: Sequence[Task], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
+        """Yield finished tasks in any order; ``deadline`` is a reading of ``time.monotonic``."""
 
 
 class Inline(Executor):
-    """One case after another in this process."""
+    """One task after another in this process."""
 
-    def work(self, cases: Sequence[Case], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
-        """Yield finished cases in the order given."""
-        for case in cases:
+    def work(self, tasks: Sequence[Task], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
+        """Yield finished tasks in the order given."""
+        for task in tasks:
             if time.monotonic() >= deadline:
                 return
-            yield case, _perform(bench, case, watch)
+            yield task, _perform(bench, task, watch)
 
 
 @dataclass(frozen=True, slots=True)
 class Local(Executor):
-    """Worker processes on this machine; one that dies is replaced and its case tried again."""
+    """Worker processes on this machine; one that dies is replaced and its task tried again."""
 
     workers: int
 
-    def work(self, cases: Sequence[Case], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
-        """Yield cases as workers finish them; one in whose time a worker died is tried again by itself."""
+    def work(self, tasks: Sequence[Task], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
+        """Yield tasks as workers finish them; one in whose time a worker died is tried again by itself."""
         if bench.module is not None:
             raise StudyError("A model given as an object cannot be sent to workers: use engine='inline'.")
-        left, suspects = list(cases), []
+        left, suspects = list(tasks), []
         while left and time.monotonic() < deadline:
-            running: list[Case] = []
+            running: list[Task] = []
             try:
                 yield from self._drain(left, running, bench, watch, deadline)
             except BrokenProcessPool:
                 suspects += running
-        for case in suspects:
-            yield from self._alone(case, bench, watch, deadline)
+        for task in suspects:
+            yield from self._alone(task, bench, watch, deadline)
 
     def _drain(
-        self, left: list[Case], running: list[Case], bench: Bench, watch: Watch, deadline: float
+        self, left: list[Task], running: list[Task], bench: Bench, watch: Watch, deadline: float
     ) -> Iterator[Finished]:
-        """Keep every worker busy until nothing is left or the time is up; running cases are finished."""
-        futures: dict[Future[Outcome | Failure], Case] = {}
+        """Keep every worker busy until nothing is left or the time is up; running tasks are finished."""
+        futures: dict[Future[list[Outcome | Failure]], Task] = {}
         with _pool(self.workers, bench, watch) as pool:
             while left or futures:
                 while left and len(futures) < self.workers and time.monotonic() < deadline:
@@ -91,36 +91,43 @@ class Local(Executor):
                     return
                 done, _ = wait(futures, return_when=FIRST_COMPLETED)
                 for future in done:
-                    outcome, case = future.result(), futures.pop(future)
-                    running.remove(case)
-                    yield case, outcome
+                    outcomes, task = future.result(), futures.pop(future)
+                    running.remove(task)
+                    yield task, outcomes
 
-    def _alone(self, case: Case, bench: Bench, watch: Watch, deadline: float) -> Iterator[Finished]:
-        """Try a case in a worker of its own, so that no other case pays for its deaths."""
-        for _ in range(RETRIES):
+    def _alone(self, task: Task, bench: Bench, watch: Watch, deadline: float) -> Iterator[Finished]:
+        """Try a task in a worker of its own, so that no other task pays for its deaths."""
+        for _ in range(RETRIES if len(task) == 1 else 1):
             if time.monotonic() >= deadline:
                 return
             try:
-                yield from Local(1)._drain([case], [], bench, watch, deadline)
+                yield from Local(1)._drain([task], [], bench, watch, deadline)
                 return
             except BrokenProcessPool:
                 continue
-        yield (
-            case,
-            Failure(
-                f"The worker died {RETRIES + 1} times in the middle of this case: is there enough memory? "
-                "(In a script, call from under if __name__ == '__main__'.)"
-            ),
+        if len(task) > 1:  # whichever case it is, the others must not pay for it
+            for case in task:
+                yield from self._alone((case,), bench, watch, deadline)
+            return
+        reason = (
+            f"The worker died {RETRIES + 1} times in the middle of this case: is there enough memory? "
+            "(In a script, call from under if __name__ == '__main__'.)"
         )
+        yield task, [Failure(reason)]
 
 
-def _perform(bench: Bench, case: Case, watch: Watch) -> Outcome | Failure:
-    """Work on a case; what a user can cause becomes a failure, anything else is a bug and goes on up."""
-    key = case.key()
+def _perform(bench: Bench, task: Task, watch: Watch) -> list[Outcome | Failure]:
+    """Work on a task; what a user can cause becomes a failure, anything else is a bug and goes on up.
+
+    Where one case fails, the others must not pay for it: each is tried by itself.
+    """
+    key = task[0].key()
     try:
-        return bench.perform(case, lambda share: watch(key, share))
+        return list(bench.perform(task, lambda share: watch(key, share * len(task))))
     except GlasshouseError as error:
-        return Failure(str(error))
+        if len(task) == 1:
+            return [Failure(str(error))]
+    return [outcome for case in task for outcome in _perform(bench, (case,), lambda _, share: None)]
 
 
 _worker: dict[str, Any] = {}
@@ -140,7 +147,7 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def _in_worker(case: Case) -> Outcome | Failure:
+def _in_worker(task: Task) -> list[Outcome | Failure]:
     last = 0.0
 
     def watch(key: str, share: float) -> None:
@@ -149,7 +156,7 @@ def _in_worker(case: Case) -> Outcome | Failure:
             last = share
             _worker["reports"].put((key, share))
 
-    return _perform(_worker["bench"], case, watch)
+    return _perform(_worker["bench"], task, watch)
 
 
 @contextlib.contextmanager

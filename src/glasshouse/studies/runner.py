@@ -11,6 +11,7 @@ from glasshouse.studies.bench import Bench, Outcome
 from glasshouse.studies.case import Case
 from glasshouse.studies.executors import Executor, Failure
 from glasshouse.studies.pictures import opaque_name, save_picture
+from glasshouse.studies.tasks import tasks
 from glasshouse.types import finite_or_none
 
 #: Called with how many cases are done, as a fraction of them while they run, and how many there are.
@@ -43,8 +44,9 @@ def run(
 ) -> Summary:
     """Work on every case that is not finished, and write each down as soon as it is."""
     states = {record.key: record.state for record in store.cases()}
-    todo = [case for case in cases if states.get(case.key()) != "done"]
-    found = len(cases) - len(todo)
+    finished = {case.key() for case in cases if states.get(case.key()) == "done"}
+    todo = [task for task in tasks(cases) if any(case.key() not in finished for case in task)]
+    found = len(finished)
     done = failed = 0
     shares: dict[str, float] = {}
 
@@ -54,14 +56,17 @@ def run(
 
     deadline = time.monotonic() + minutes * 60 if minutes is not None else float("inf")
     progress(found, len(cases))
-    for case, outcome in executor.work(todo, bench, watch=watch, deadline=deadline):
-        if isinstance(outcome, Failure):
-            store.fail(case.key(), outcome.reason)
-            failed += 1
-        else:
-            keep(case, outcome, store, bench)
-            done += 1
-        shares.pop(case.key(), None)
+    for task, outcomes in executor.work(todo, bench, watch=watch, deadline=deadline):
+        for case, outcome in zip(task, outcomes, strict=True):
+            if case.key() in finished:
+                continue  # done again for the others' sake
+            if isinstance(outcome, Failure):
+                store.fail(case.key(), outcome.reason)
+                failed += 1
+            else:
+                keep(case, outcome, store, bench)
+                done += 1
+        shares.pop(task[0].key(), None)
         progress(found + done + failed + sum(shares.values()), len(cases))
     return Summary(len(cases), found, done, failed)
 

@@ -1,0 +1,1 @@
+"""The engine: many independent gradient-matching problems on one network at once."""

@@ -1,0 +1,60 @@
+"""Distances between gradients, for many problems at once, with their derivatives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from glasshouse.functional.gradients import cosine_distance, squared_distance
+
+
+class Objective(ABC):
+    """A distance between gradients, problem by problem, with its derivative by the first."""
+
+    @staticmethod
+    @abstractmethod
+    def plain(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
+        """The distance of one problem, for autograd to derive."""
+
+    @abstractmethod
+    def __call__(self, found: Sequence[Tensor], target: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Distances (problems,) and their derivatives by ``found``, which may be overwritten by them."""
+
+
+class Cosine(Objective):
+    """One minus the cosine of the angle between all gradients taken jointly (InvGrad)."""
+
+    plain = staticmethod(cosine_distance)
+
+    def __call__(self, found: Sequence[Tensor], target: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Distances and derivatives."""
+        dot, own, other = (_sum_of_products(a, b) for a, b in ((found, target), (found, found), (target, target)))
+        tiny = torch.finfo(dot.dtype).tiny
+        norms = (own.sqrt() * other.sqrt()).clamp_min(tiny)
+        cosine = dot / norms
+        along, towards = cosine / own.clamp_min(tiny), -1 / norms
+        pulls = [a.mul_(_like(along, a)).addcmul_(b, _like(towards, b)) for a, b in zip(found, target, strict=True)]
+        return 1 - cosine, pulls
+
+
+class Squared(Objective):
+    """Sum of squared differences (DLG)."""
+
+    plain = staticmethod(squared_distance)
+
+    def __call__(self, found: Sequence[Tensor], target: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Distances and derivatives."""
+        differences = [a - b for a, b in zip(found, target, strict=True)]
+        return _sum_of_products(differences, differences), [2 * one for one in differences]
+
+
+def _sum_of_products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
+    pairs = [torch.linalg.vecdot(a.flatten(1), b.flatten(1)) for a, b in zip(first, second, strict=True)]
+    return torch.stack(pairs).sum(0)
+
+
+def _like(values: Tensor, tensor: Tensor) -> Tensor:
+    return values.view(-1, *(1,) * (tensor.ndim - 1))

@@ -1,0 +1,42 @@
+"""Cases that are worked on together: a function of the plan, never of what is left of it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from glasshouse import attacks, defenses
+from glasshouse.studies.case import Case
+
+Task = tuple[Case, ...]
+APART = 2  # tasks are made in multiples of this, so that two cores share even a small study
+
+
+def tasks(cases: Sequence[Case]) -> list[Task]:
+    """Cut cases into tasks of one model, mode and attack, in the order of their first cases.
+
+    A network that works on sixteen images at once rounds otherwise than one that works on fifteen, and attacks blow
+    such differences up. So a task that was cut short is done again as a whole.
+    """
+    alike: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        alike.setdefault(_kind(case), []).append(case)
+    return [task for together in alike.values() for task in _cut(together)]
+
+
+def _kind(case: Case) -> tuple[object, ...]:
+    """What cases must have in common to be worked on together; a defense may change the network."""
+    changes = defenses.create(case.defense_spec).changes_model
+    own = case.defense_spec if changes else ""
+    return (case.attack_spec, case.weights, case.round, case.batchnorm, case.labels, len(case.images), own)
+
+
+def _cut(cases: list[Case]) -> list[Task]:
+    """Equal parts, none with more images than the attack likes at once."""
+    most = max(attacks.create(cases[0].attack_spec).together // len(cases[0].images), 1)
+    if most == 1:
+        return [(case,) for case in cases]
+    parts = min(APART * math.ceil(len(cases) / (APART * most)), len(cases))
+    bounds = [round(number * len(cases) / parts) for number in range(parts + 1)]
+    return [tuple(cases[low:high]) for low, high in itertools.pairwise(bounds)]
