@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+from click.core import ParameterSource
+
 if TYPE_CHECKING:
     from glasshouse.studies.protected import ProtectedResult
 
-ALLOWED = ("images", "steps", "seed")
+ALLOWED = ("--images", "--steps", "--seed", "--out", "--json")
 
 
 def audit_protected(
@@ -19,25 +22,34 @@ def audit_protected(
     from glasshouse.cli.screen import counting
     from glasshouse.errors import SettingError
     from glasshouse.reports.protected import write_protected_report
-    from glasshouse.studies.protected import ProtectedAudit
+    from glasshouse.studies.protected import GALLERY, ProtectedAudit
     from glasshouse.studies.protected import audit_protected as run
 
     if protected is None or gallery is None:
         raise SettingError("--protected and --gallery go together: give the protected directory and the originals.")
-    foreign = sorted(set(settings) - set(ALLOWED))
+    foreign = [option for option in _given() if option not in ("--protected", "--gallery", *ALLOWED)]
     if foreign:
         raise SettingError(
-            f"{', '.join(foreign)} say nothing about protected images: with --protected use {', '.join(ALLOWED)}."
+            f"{', '.join(foreign)} means nothing for protected images: with --protected use {', '.join(ALLOWED)}."
         )
+    plan = ProtectedAudit(**settings, gallery=max(settings.get("images", 0), GALLERY))
     with counting("Attacking", "%") as progress:
-        result = run(
-            protected, gallery, out, ProtectedAudit(**settings), progress=lambda share: progress(100 * share, 100)
-        )
+        result = run(protected, gallery, out, plan, progress=lambda share: progress(100 * share, 100))
     page = write_protected_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))
     else:
         _show(result, page)
+
+
+def _given() -> list[str]:
+    """The options that were typed."""
+    context = click.get_current_context()
+    return [
+        one.opts[0]
+        for one in context.command.params
+        if one.name and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
+    ]
 
 
 def _show(result: ProtectedResult, page: Path) -> None:
@@ -51,7 +63,7 @@ def _show(result: ProtectedResult, page: Path) -> None:
     for name in ("part", *PICTURES):
         table.add_column(name, overflow="fold")
     for part in filter(pictured, result.parts):
-        table.add_row(part.name, *cells(part))
+        table.add_row(part.name, *cells(part, result))
     console.print(table)
     table = Table("method", "right", title=f"Who is who (gallery of {result.facts['gallery']})")
     for part in told(result):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from glasshouse.files import write_atomic
@@ -29,7 +30,9 @@ def write_protected_report(result: ProtectedResult) -> Path:
     page = template("protected.html").render(
         facts=result.facts,
         columns=PICTURES,
-        pictured=[(part.name, FACES.get(part.name, ""), cells(part)) for part in result.parts if pictured(part)],
+        pictured=[
+            (part.name, FACES.get(part.name, ""), cells(part, result)) for part in result.parts if pictured(part)
+        ],
         believed=[(part.name, number(part.scores["share"], percent=True)) for part in told(result)],
         pictures=pictures,
         worst=worst(result),
@@ -49,15 +52,19 @@ def told(result: ProtectedResult) -> list[Part]:
     return [part for part in result.parts if "share" in part.scores]
 
 
-def cells(part: Part) -> list[str]:
-    """The scores of a part in the order of the columns."""
-    return [number(part.scores.get(name), percent=name == "blocks in place") for name in PICTURES]
+def cells(part: Part, result: ProtectedResult) -> list[str]:
+    """The scores of a part in the order of the columns; n/a where a metric is not defined."""
+    empty = dict.fromkeys(result.facts["not_defined"], "n/a")
+    return [
+        number(part.scores[name], percent=name == "blocks in place") if name in part.scores else empty.get(name, "")
+        for name in PICTURES
+    ]
 
 
-def number(value: Interval | None, *, percent: bool = False) -> str:
-    """A mean with its interval."""
-    if value is None:
-        return ""
+def number(value: Interval, *, percent: bool = False) -> str:
+    """A mean with its interval; there is none where a picture equals its original, whose PSNR is infinite."""
+    if math.isinf(value.mean):
+        return "infinite"
     if percent:
         return f"{value.mean:.0%} [{value.low:.0%}, {value.high:.0%}]"
     return f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"

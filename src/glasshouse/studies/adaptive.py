@@ -22,6 +22,7 @@ from glasshouse.attacks.unshuffling import inverse, linker
 from glasshouse.attacks.unshuffling.practice import Practice
 from glasshouse.data import ImageSet
 from glasshouse.defenses import DefendedClient, Defense
+from glasshouse.defenses.csvar import CSVAR
 from glasshouse.errors import SettingError
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import share_interval
@@ -253,6 +254,8 @@ def _leakage(
             public, lambda samples: variant.protect(variant.defense.with_key(own_keys), samples, own_keys)
         ),
         blocks=variant.moves_blocks,
+        block_size=defense.block_size if isinstance(defense, CSVAR) else None,
+        channel_wise=defense.channel_wise if isinstance(defense, CSVAR) else True,
     )
     budget = Budget(
         inverse.Training(steps=plan.steps, batch=batch_for(gallery.images), seed=plan.seed),

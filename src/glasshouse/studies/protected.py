@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,32 @@ from glasshouse.collection.manifest import Header, Manifest
 from glasshouse.collection.protect import read_version
 from glasshouse.collection.sources import Picture, open_source
 from glasshouse.defenses.csvar import CSVAR
-from glasshouse.errors import DataError
+from glasshouse.errors import DataError, StudyError
 from glasshouse.files import write_atomic
 from glasshouse.registry import setting
 from glasshouse.studies.materials import photo_crops
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
-from glasshouse.studies.shuffled import Budget, Findings, Part, Protected, Truth, attack, batch_for, score
+from glasshouse.studies.shuffled import (
+    Budget,
+    Findings,
+    Part,
+    Protected,
+    Truth,
+    attack,
+    batch_for,
+    not_defined,
+    score,
+)
+from glasshouse.studies.study import PLAN_FILE
 from glasshouse.training import Samples
 from glasshouse.types import JSON, ImageSpec, Progress, no_progress
 
 SCHEMA = 1
 RESULT_FILE = "protected.json"
 FEWEST = 200  # images to practise on; fewer are made up with crops of photographs
+SMALLEST = 8  # pixels of a side that the linker's strides leave something of
 SHOWN = 12
+GALLERY = 1000
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -42,7 +55,7 @@ class ProtectedAudit:
     """The settings of an audit of protected images."""
 
     images: int = setting(100, "how many protected images are attacked")
-    gallery: int = setting(1000, "most images among which originals are to be found")
+    gallery: int = setting(GALLERY, "most images among which originals are to be found")
     versions: int = setting(3, "most versions of each image that the attacker collects")
     steps: int = setting(400, "steps of the learned inverse; the linker takes half as many")
     seed: int = setting(0, "seed of everything random")
@@ -74,18 +87,24 @@ def audit_protected(
     ``gallery`` is a folder or NPZ file that holds the originals under the names they were protected by. The
     attacker practises on the gallery's other images.
     """
-    header = Manifest(protected).header()
-    epochs = min(header.epochs, plan.versions)
-    sent = [dict(read_version(protected, epoch)) for epoch in range(epochs)]
-    originals = _originals(gallery, sent[0], plan)
-    attacked = [name for name in originals if name in sent[0]][: plan.images]
-    names = attacked + [name for name in originals if name not in attacked]
+    _check_out(out, protected)
+    manifest = Manifest(protected)
+    header = manifest.header()
+    known = {version.identity for version in manifest.versions()}
+    originals = _originals(gallery, known, plan)
+    attacked = [name for name in originals if name in known][: plan.images]
+    names = attacked + [name for name in originals if name not in set(attacked)]
     raw = _stacked([originals[name] for name in names])
+    sent = [_version(protected, epoch, attacked) for epoch in range(min(header.epochs, plan.versions))]
+    for version in sent:
+        _check_same(originals, version, gallery)
     held = Protected(
         versions=tuple(_stacked([version[name] for name in attacked]) for version in sent),
         gallery=raw,
         practice=_practice(raw[len(attacked) :], raw[: len(attacked)], header, plan),
         block_size=header.block_size,
+        channel_wise=header.channel_wise,
+        eight_bit=True,
     )
     budget = Budget(
         inverse.Training(steps=plan.steps, batch=batch_for(raw), seed=plan.seed),
@@ -117,7 +136,41 @@ def _originals(gallery: Path, protected: Container[str], plan: ProtectedAudit) -
             "or one that holds it."
         )
     shape = shapes.most_common(1)[0][0]
+    if min(shape[:2]) < SMALLEST:
+        raise DataError(f"The images have {shape[0]}x{shape[1]} px: give images of at least {SMALLEST} px a side.")
     return {name: pixels for name, pixels in (wanted | others).items() if pixels.shape == shape}
+
+
+def _check_out(out: Path, protected: Path) -> None:
+    """Refuse a place where pictures of originals would be shipped, or would cover another study's report."""
+    place, sent = out.resolve(), protected.resolve()
+    if sent in (place, *place.parents):
+        raise StudyError(f"{out} lies in the protected data set, where no original may lie: choose another --out.")
+    if (out / PLAN_FILE).exists():
+        raise StudyError(f"{out} holds another study: choose another --out.")
+
+
+def _version(protected: Path, epoch: int, names: Collection[str]) -> dict[str, Array]:
+    """Some images of one epoch's version, by name."""
+    wanted = set(names)
+    found = {name: pixels for name, pixels in read_version(protected, epoch) if name in wanted}
+    missing = sorted(wanted - set(found))
+    if missing:
+        raise DataError(f"{protected} lacks '{missing[0]}' in epoch {epoch}: protect the data set again.")
+    return found
+
+
+def _check_same(originals: dict[str, Array], version: dict[str, Array], gallery: Path) -> None:
+    """Refuse a gallery with other images under the same names: a shuffle keeps every value of every channel."""
+    for name, pixels in version.items():
+        raw = originals[name]
+        if raw.shape == pixels.shape:
+            one, two = (np.sort(image.reshape(-1, image.shape[2]), axis=0) for image in (raw, pixels))
+            if np.array_equal(one, two):
+                continue
+        raise DataError(
+            f"'{name}' of {gallery} is not what was protected under this name: give the folder or file that was."
+        )
 
 
 def _practice(others: Tensor, attacked: Tensor, header: Header, plan: ProtectedAudit) -> Practice:
@@ -163,6 +216,7 @@ def _write(
         "versions": len(held.versions),
         "shape": list(truth.images.shape[1:]),
         "region": held.region,
+        "not_defined": not_defined(truth.images),
         "block_size": header.block_size,
         "channel_wise": header.channel_wise,
         "steps": plan.steps,

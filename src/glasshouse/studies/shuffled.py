@@ -13,14 +13,14 @@ from torch.nn import functional as F
 
 from glasshouse.attacks.unshuffle import unshuffled
 from glasshouse.attacks.unshuffling import inverse, linker
-from glasshouse.attacks.unshuffling.grid import groups
+from glasshouse.attacks.unshuffling.grid import Array, Group, groups
 from glasshouse.attacks.unshuffling.practice import Practice
 from glasshouse.attacks.unshuffling.thumbnail import fingerprints, nearest, region_means, thumbnail
 from glasshouse.attacks.unshuffling.unmix import unmix
 from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.functional.shuffle import region_size
 from glasshouse.metrics import Metric, metrics
-from glasshouse.types import JSON, Interval, Progress, finite_or_none, no_progress
+from glasshouse.types import JSON, ImageSpec, Interval, Progress, finite_or_none, no_progress
 
 METRICS = ("psnr", "ssim", "lpips")
 PIXELS_PER_STEP = 32 * 32 * 32  # of the inverse's training, so that large images cost no more than small ones
@@ -33,7 +33,9 @@ class Protected:
 
     ``gallery`` (M, C, H, W) holds candidates for re-identification; ``practice`` lets the attacker learn from
     other images under keys of its own. ``blocks`` says whether blocks traded places inside regions and
-    nothing else was done to them, so that a jigsaw can be solved; ``block_size`` is a fixed one, if it was fixed.
+    nothing else was done to them, so that a jigsaw can be solved; ``block_size`` is a fixed one, if it was fixed,
+    and ``channel_wise`` whether channels moved apart. ``eight_bit`` says that 8-bit images were shuffled: regions
+    whose variances are equal in whole numbers need not be so in floats, and would get other blocks.
     """
 
     versions: tuple[Tensor, ...]
@@ -41,11 +43,17 @@ class Protected:
     practice: Practice
     blocks: bool = True
     block_size: int | None = None
+    channel_wise: bool = True
+    eight_bit: bool = False
 
     @property
     def region(self) -> int:
         """Region size S (Eq. 1)."""
         return region_size(*self.versions[0].shape[-2:])
+
+    def places(self, image: Array) -> list[Group]:
+        """Where the blocks of an image (C, H, W) lie, as its sender cut them."""
+        return groups(np.rint(255 * image).astype(np.uint8) if self.eight_bit else image, self.block_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +101,7 @@ def attack(held: Protected, budget: Budget, *, progress: Progress = no_progress)
     pictures = {"A thumbnail": thumbnail(first, region)}
     if held.blocks:
         unmixed, solved = _jigsaw(held, budget.seed)
-        if first.shape[1] > 1:
+        if first.shape[1] > 1 and held.channel_wise:
             pictures["B channels un-mixed"] = unmixed
         pictures["C jigsaw"] = solved
     network = inverse.learn(held.practice, region, budget.inverse, progress=lambda share: progress(0.7 * share))
@@ -108,8 +116,11 @@ def attack(held: Protected, budget: Budget, *, progress: Progress = no_progress)
 def _jigsaw(held: Protected, seed: int) -> tuple[Tensor, Tensor]:
     """Parts B and C on every image of the first version."""
     images = held.versions[0]
-    unmixed = [unmix(image, groups(image, held.block_size)) for image in images.numpy()]
-    solved = [unshuffled(image, seed + number, held.block_size) for number, image in enumerate(images)]
+    unmixed, solved = [], []
+    for number, image in enumerate(images):
+        places = held.places(image.numpy())
+        unmixed.append(unmix(image.numpy(), places))
+        solved.append(unshuffled(image, seed + number, places, channel_wise=held.channel_wise))
     return torch.from_numpy(np.stack(unmixed)), torch.stack(solved)
 
 
@@ -163,9 +174,18 @@ class Truth:
     recognised: Callable[[Tensor], Tensor] | None = None
 
 
+def not_defined(images: Tensor, measured: Sequence[str] = METRICS) -> dict[str, str]:
+    """The metrics that have no value for such images (N, C, H, W), each with the reason."""
+    count, channels, height, width = images.shape
+    spec = ImageSpec(channels, height, width, classes=1)
+    reasons = {name: metrics.create(name).why_not(spec, count) for name in measured}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
 def score(truth: Truth, held: Protected, findings: Findings, *, measured: Sequence[str] = METRICS) -> list[Part]:
     """Compare what the attacker found with the truth; the first pictures are the originals and what was sent."""
-    judges = {name: metrics.create(name) for name in measured}
+    skipped = not_defined(truth.images, measured)
+    judges = {name: metrics.create(name) for name in measured if name not in skipped}
     pictures = {
         "original": truth.images,
         "protected image": held.versions[0],
@@ -200,9 +220,7 @@ def _in_place(truth: Tensor, guess: Tensor, held: Protected) -> Interval:
     """Share of blocks that lie where they belong, by their content, in all channels."""
     shares = []
     for real, found in zip(truth.numpy(), guess.numpy(), strict=True):
-        right = [
-            (np.abs(group.cut(real) - group.cut(found)).max((0, 2)) < 1e-3) for group in groups(real, held.block_size)
-        ]
+        right = [np.abs(group.cut(real) - group.cut(found)).max((0, 2)) < 1e-3 for group in held.places(real)]
         shares.append(float(np.concatenate(right).mean()) if right else 1.0)
     return mean_interval(shares)
 

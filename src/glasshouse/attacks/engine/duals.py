@@ -31,6 +31,7 @@ class _Call:
 
     layer: Layer
     parameters: tuple[str, ...]
+    careful: bool
     output: Tensor | None = None
     found: Parts = ()
     into: Tensor | None = None
@@ -45,7 +46,7 @@ class _First(torch.autograd.Function):
         """The output."""
         ctx.call = call
         y = call.layer.forward(x)
-        call.output = y.detach()
+        call.output = y.clone() if call.careful else y.detach()
         return y
 
     @staticmethod
@@ -73,7 +74,7 @@ class _Second(torch.autograd.Function):
             raise RuntimeError("the second sweep came before the first")
         moved = call.layer.tangent(t, call.direction)
         ctx.mark_non_differentiable(moved)
-        return call.output.view_as(call.output), moved
+        return call.output.clone() if call.careful else call.output.view_as(call.output), moved
 
     @staticmethod
     def backward(ctx: Any, d: Tensor | None, moved: Tensor | None) -> tuple[Tensor, Tensor | None, None]:
@@ -122,6 +123,7 @@ class Duals(Matcher):
         self.model = model
         self.group = group
         self.kinds = {name: _layer_for(module) for name, module in model.named_modules() if _owns(module)}
+        self.careful = False  # whether the model's own code overwrites what layers return
 
     def gradients(self, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Gradients of each problem's mean loss, (problems, ...) by parameter, in the engine's own layout."""
@@ -155,13 +157,16 @@ class Duals(Matcher):
 
         def forward(module: nn.Module, path: str, x: Tensor) -> Tensor:
             layer = self.kinds[path](module, self.group)
-            calls.append(_Call(layer, _parameter_names(path, module)))
+            calls.append(_Call(layer, _parameter_names(path, module), self.careful))
             y: Tensor = _First.apply(x, anchor, calls[-1])  # type: ignore[no-untyped-call]
             return y
 
         with self._swapped(forward):
             loss = F.cross_entropy(self.model(images), labels, reduction="sum") / self.group
-            torch.autograd.grad(loss, anchor, allow_unused=True)
+        if not self.careful and any(call.output is not None and call.output._version for call in calls):
+            self.careful = True
+            return self._first(images, labels)
+        torch.autograd.grad(loss, anchor, allow_unused=True)
         return calls
 
     def _second(self, images: Tensor, labels: Tensor, calls: list[_Call]) -> Tensor:
@@ -177,7 +182,8 @@ class Duals(Matcher):
         with self._swapped(forward), forward_ad.dual_level(), _Rectifying():
             logits, moved = forward_ad.unpack_dual(self.model(x))
             # how the cross-entropy moves with the logits
-            change = ((logits.softmax(1) - _probabilities(labels, logits)) * moved).sum() / self.group
+            truth = _probabilities(labels, logits)
+            change = ((logits.softmax(1) * truth.sum(1, keepdim=True) - truth) * moved).sum() / self.group
             (derivative,) = torch.autograd.grad(change, x)
         return derivative
 

@@ -20,7 +20,7 @@ class Training:
     steps: int = 600
     batch: int = 32
     lr: float = 2e-3
-    width: int = 32
+    width: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glasshouse import checks
 from glasshouse.attacks.unshuffling.practice import Practice
 from glasshouse.types import Progress, no_progress
 
@@ -24,6 +25,11 @@ class Training:
     temperature: float = 0.1
     width: int = 32
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.at_least("steps", self.steps, 1)
+        checks.at_least("batch", self.batch, 1)
+        checks.at_least("width", self.width, 1)
 
 
 class Linker(nn.Module):

@@ -1,0 +1,163 @@
+"""The engine against autograd of autograd: the same objectives, the same derivatives, for any model it accepts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from glasshouse import models
+from glasshouse.attacks.engine.duals import Duals
+from glasshouse.attacks.engine.layers import Unsupported
+from glasshouse.attacks.engine.matcher import Loop, matcher_for
+from glasshouse.attacks.engine.objectives import Cosine, Squared
+from glasshouse.functional.gradients import parameter_gradients, parameter_names
+from glasshouse.models.batchnorm import batchnorm_layers, batchnorm_mode
+from glasshouse.types import ImageSpec
+
+SPEC = ImageSpec(3, 16, 16, 10)
+MODELS = ("lenet", "resnet20:width=4", "convnet8:width=4", "resnet18")
+
+
+def problem(model, group, problems=2, spec=SPEC, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    dtype = next(model.parameters()).dtype
+    truth, guess = (torch.rand((problems * group, *spec.shape), generator=rng).to(dtype) for _ in range(2))
+    labels = torch.randint(0, spec.classes, (problems * group,), generator=rng)
+    each = [parameter_gradients(model, x, y) for x, y in zip(truth.split(group), labels.split(group), strict=True)]
+    names = parameter_names(model)
+    return guess, labels, {name: torch.stack([one[at] for one in each]) for at, name in enumerate(names)}
+
+
+def lively(model, seed=0):
+    """Batch norm with statistics and weights that are not those of a fresh model."""
+    rng = torch.Generator().manual_seed(seed)
+    for layer in batchnorm_layers(model):
+        shape = layer.running_mean.shape
+        layer.running_mean.copy_(0.3 * torch.randn(shape, generator=rng))
+        layer.running_var.copy_(0.5 + torch.rand(shape, generator=rng))
+        layer.weight.data.copy_(0.5 + torch.rand(shape, generator=rng))
+        layer.bias.data.copy_(0.2 * torch.randn(shape, generator=rng))
+    return model.eval()
+
+
+def compared(model, group=1, objective=None, spec=SPEC, keep=None):
+    guess, labels, target = problem(model, group, spec=spec)
+    if keep is not None:
+        target = {name: value for name, value in target.items() if keep(name)}
+    answers = []
+    for matcher in (Duals(model, group), Loop(model, group)):
+        answers.append(matcher.step(guess, labels, matcher.pack(target), objective or Cosine()))
+    (value, found), (wanted, reference) = answers
+    difference = float((found - reference).abs().max() / reference.abs().max())
+    return difference, float(((value - wanted) / wanted.clamp_min(1)).abs().max())
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("group", [1, 3])
+@pytest.mark.parametrize("objective", [Cosine(), Squared()])
+def test_equals_autograd_in_double_precision(name, group, objective):
+    model = lively(models.create(name, SPEC, seed=1)).double()
+    assert max(compared(model, group, objective)) < 1e-9
+
+
+@pytest.mark.parametrize("name", MODELS[:3])
+def test_equals_autograd_in_single_precision(name):
+    assert max(compared(lively(models.create(name, SPEC, seed=1)))) < 1e-4
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    kernel=st.integers(1, 5),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    bias=st.booleans(),
+    channels=st.integers(1, 3),
+    size=st.integers(6, 11),
+    group=st.integers(1, 2),
+)
+def test_any_convolution(kernel, stride, padding, bias, channels, size, group):
+    torch.manual_seed(0)
+    padding = min(padding, kernel - 1)
+    first = nn.Conv2d(channels, 4, kernel, stride, padding, bias=bias)
+    second = nn.Conv2d(4, 2, 2, 1, 1)
+    with torch.no_grad():
+        features = second(first(torch.rand(1, channels, size, size))).numel()
+    model = nn.Sequential(first, nn.Tanh(), second, nn.ReLU(), nn.Flatten(), nn.Linear(features, 3)).double()
+    assert max(compared(model, group, spec=ImageSpec(channels, size, size, 3))) < 1e-9
+
+
+class Odd(nn.Module):
+    """Weights used twice, pooling, a product of activations, and functional calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.fc = nn.Linear(3, 10, bias=False)
+
+    def forward(self, x):
+        once = F.relu(self.conv(x))
+        twice = torch.sigmoid(self.conv(once)) * once
+        pooled = F.max_pool2d(F.gelu(twice), 2) + F.avg_pool2d(x, 2)
+        return self.fc(pooled.mean((2, 3)))
+
+
+def test_forward_code_may_do_what_it_likes():
+    torch.manual_seed(0)
+    assert max(compared(Odd().double())) < 1e-9
+
+
+def test_only_some_layers_seen():
+    model = lively(models.create("resnet20:width=4", SPEC, seed=1)).double()
+    assert max(compared(model, keep=lambda name: "conv1" in name)) < 1e-9
+
+
+def test_soft_labels():
+    model = models.create("lenet", SPEC, seed=1).double()
+    guess, labels, target = problem(model, 1)
+    soft = (F.one_hot(labels, 10) * 0.7 + 0.03).double()
+    engine, loop = Duals(model, 1), Loop(model, 1)
+    found, reference = (one.step(guess, soft, one.pack(target), Cosine())[1] for one in (engine, loop))
+    assert float((found - reference).abs().max() / reference.abs().max()) < 1e-9
+
+
+def test_the_model_is_left_as_it_was():
+    model = lively(models.create("resnet20:width=4", SPEC, seed=1))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    guess, labels, target = problem(model, 1)
+    engine = Duals(model, 1)
+    engine.step(guess, labels, engine.pack(target), Cosine())
+    assert all("forward" not in vars(module) for module in model.modules())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_what_the_engine_cannot_do_goes_to_the_loop():
+    grouped = nn.Sequential(nn.Conv2d(3, 3, 3, groups=3), nn.Flatten(), nn.Linear(3 * 14 * 14, 10))
+    with pytest.raises(Unsupported, match="Conv2d"):
+        Duals(grouped, 1)
+    assert isinstance(matcher_for(grouped, SPEC.shape, 10, 1), Loop)
+    assert isinstance(matcher_for(models.create("lenet", SPEC), SPEC.shape, 10, 1), Duals)
+    model = models.create("resnet20:width=4", SPEC)
+    with batchnorm_mode(model, "train"):
+        assert isinstance(matcher_for(model, SPEC.shape, 10, 2), Loop)
+
+
+class Detour(nn.Module):
+    """A layer whose weight is used behind the engine's back."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3 * 16 * 16, 10)
+
+    def forward(self, x):
+        return self.fc(x.flatten(1)) + F.linear(x.flatten(1).square(), self.fc.weight)
+
+
+def test_an_engine_that_disagrees_with_the_loop_is_not_used():
+    model = Detour().double()
+    assert max(compared(model)) > 1e-3
+    assert isinstance(matcher_for(Detour(), SPEC.shape, 10, 1), Loop)
