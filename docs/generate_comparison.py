@@ -89,7 +89,7 @@ def conditions(row: dict) -> str:
     terms = TERMS[plan["dataset"]]
     return (
         f"Settings: {plan['images']} test images attacked, {plan['versions']} versions of each; gallery of up to "
-        f"{plan['gallery']}; {plan['model']} trained {plan['epochs']} epochs on up to {plan['train']} protected images; "
+        f"{plan['gallery']}; {plan['model']} trained {plan['epochs']} epochs on {plan['train']} protected images; "
         f"learned inverse {plan['steps']} steps, linker {plan['steps'] // 2}; seed {plan['seed']}. The judge (a linear "
         f"probe on AlexNet, not a person) names the class of {judged} of the originals. Images: {terms}."
     )
@@ -173,8 +173,9 @@ What to take from it:
 - With blocks of several pixels the shuffle is a jigsaw puzzle with few pieces per region. A solver that needs seconds
   puts most of it back; faces become recognisable to the eye.
 - Enlarging images before the shuffle makes it weaker, not stronger: averaging by area gives the picture back.
-- `csvar_exchange` closes linkage and re-identification as far as these attacks go, and costs accuracy. No proof stands
-  behind it: its groups and seams may fall to an attack that is not here.
+- `csvar_exchange` makes re-identification and reconstruction hard for these attacks and linkage harder, and costs
+  accuracy: a test image has no others of its class to trade regions with, so the classifier meets images unlike those
+  it learned from. No proof stands behind it: its groups and seams may fall to an attack that is not here.
 - No person has judged these pictures yet.
 """
 FIGURE_TEXT = """## Figure 5 of the paper, and one line more

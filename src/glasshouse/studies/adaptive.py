@@ -232,7 +232,9 @@ def _utility(plan: Comparison, variant: Variant, public: Samples, test_set: Imag
     recipe = Recipe(epochs=plan.epochs, batch=plan.batch, augment=False, seed=plan.seed)
     fit(network, public.images, public.targets, recipe, client=client)
     test = Samples(*test_set.batch(range(len(test_set))))
-    protected = variant.protect(client.defense.in_epoch(plan.epochs), test, rng)
+    # who asks for a class does not know it: each test image is protected as if it were the only one of its own
+    alone = Samples(test.images, torch.arange(len(test_set)))
+    protected = variant.protect(client.defense.in_epoch(plan.epochs), alone, rng)
     found = {"clean": accuracy(network, test.images, test.targets)}
     found["protected"] = accuracy(network, protected, test.targets)
     return {name: share_interval(round(share * len(test_set)), len(test_set)) for name, share in found.items()}
