@@ -49,8 +49,11 @@ def run(
     found = len(finished)
     done = failed = 0
     shares: dict[str, float] = {}
+    over: set[str] = set()
 
     def watch(key: str, share: float) -> None:
+        if key in over:  # a report that comes later than the result
+            return
         shares[key] = share
         progress(found + done + failed + sum(shares.values()), len(cases))
 
@@ -66,6 +69,7 @@ def run(
             else:
                 keep(case, outcome, store, bench)
                 done += 1
+        over.add(task[0].key())
         shares.pop(task[0].key(), None)
         progress(found + done + failed + sum(shares.values()), len(cases))
     return Summary(len(cases), found, done, failed)
