@@ -75,8 +75,8 @@ class InvGrad(InversionAttack):
         def objectives() -> tuple[Tensor, Tensor]:
             """Of every problem its own, and the derivative of their sum by the normalized pixels."""
             distances, pull = matching.step(dummy.detach() * std + mean)
-            smooth, flatten = _roughness(dummy.detach(), seen.batch_size)
-            return distances + self.tv * smooth, pull * std + self.tv * flatten
+            priors, push = self._priors(model, seen, dummy.detach(), std, mean)
+            return distances + priors, pull * std + push
 
         for step in range(self.steps):
             dummy.grad = objectives()[1].sign()
@@ -92,10 +92,15 @@ class InvGrad(InversionAttack):
             for own, value, problem in zip(images, final, problems, strict=True)
         ]
 
+    def _priors(
+        self, model: nn.Module, seen: Observation, images: Tensor, std: Tensor, mean: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What the attacker believes of images, per problem, and the derivative by the normalized pixels."""
+        x = images.requires_grad_()
+        each = self.prior(model, seen, x, x * std + mean)
+        (derivative,) = torch.autograd.grad(each.sum(), x)
+        return each.detach(), derivative
 
-def _roughness(images: Tensor, group: int) -> tuple[Tensor, Tensor]:
-    """Total variation of each problem's images, and the derivative of their sum."""
-    x = images.requires_grad_()
-    each = total_variations(x, group)
-    (derivative,) = torch.autograd.grad(each.sum(), x)
-    return each.detach(), derivative
+    def prior(self, model: nn.Module, seen: Observation, normalized: Tensor, images: Tensor) -> Tensor:
+        """How unlikely each problem's images (problems * batch, C, H, W) are, (problems,): by default, how rough."""
+        return self.tv * total_variations(normalized, seen.batch_size)

@@ -1,0 +1,84 @@
+"""GradAttack: its prior is the authors' sum, its presets are theirs, and models without batch norm are refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from glasshouse import models
+from glasshouse.attacks import attacks
+from glasshouse.attacks.gradattack import GradAttack, statistics
+from glasshouse.attacks.invgrad import InvGrad
+from glasshouse.errors import CapabilityError, SettingError
+from glasshouse.models.batchnorm import batchnorm_layers, batchnorm_mode
+from glasshouse.training import Recipe, fit
+from glasshouse.types import ImageSpec
+
+SPEC = ImageSpec(3, 16, 16, 10)
+
+
+@pytest.fixture(scope="module")
+def resnet(photos):
+    """A network whose running statistics have seen images."""
+    model = models.create("resnet20:width=4", SPEC, seed=0)
+    crops = torch.nn.functional.interpolate(photos, size=(16, 16), mode="area").repeat(8, 1, 1, 1)
+    fit(model, crops, torch.arange(len(crops)) % 10, Recipe(epochs=2, batch=8, lr=0.01))
+    return model.eval()
+
+
+def test_the_prior_is_the_sum_over_layers(resnet, small_photos):
+    inputs: dict[int, torch.Tensor] = {}
+    layers = batchnorm_layers(resnet)
+    handles = [
+        layer.register_forward_pre_hook(lambda layer, given, at=number: inputs.__setitem__(at, given[0]))
+        for number, layer in enumerate(layers)
+    ]
+    with torch.no_grad():
+        resnet(small_photos)
+        with statistics(resnet, 2) as found:
+            resnet(small_photos)
+    for handle in handles:
+        handle.remove()
+    for problem in range(len(small_photos) // 2):
+        for number, layer in enumerate(layers):
+            own = inputs[number][2 * problem : 2 * problem + 2]
+            mean = torch.stack([own[:, channel].mean() for channel in range(own.shape[1])])
+            variance = torch.stack([own[:, channel].var(unbiased=False) for channel in range(own.shape[1])])
+            wanted = torch.dist(mean, layer.running_mean) + torch.dist(variance, layer.running_var)
+            torch.testing.assert_close(found[number][problem], wanted)
+    assert not any(layer._forward_pre_hooks for layer in layers)
+
+
+def test_presets_are_the_published_weights():
+    strong, own = (
+        attacks.create(f"gradattack:steps=1,{text}") for text in ("preset=strong", "preset=own,tv=0.1,bn=0.005")
+    )
+    model = models.create("resnet20:width=4", SPEC, seed=0)
+    x = torch.rand(1, 3, 16, 16)
+    values = []
+    for attack in (strong, own):
+        seen = type("Seen", (), {"batch_size": 1})
+        values.append(float(attack.prior(model, seen, x, x)))
+    assert values[0] == values[1] > 0
+
+
+def test_the_prior_brings_the_statistics_nearer(resnet, small_photos, observe):
+    seen = observe(resnet, small_photos[:1], torch.tensor([3]), give=True)
+    distances = []
+    for attack in (InvGrad(steps=40, tv=0.01), GradAttack(steps=40, preset="own", tv=0.01, bn=1.0)):
+        found = attack(resnet, seen, rng=torch.Generator().manual_seed(0))
+        with torch.no_grad(), statistics(resnet, 1) as each:
+            resnet(found.images)
+        distances.append(float(torch.stack(each).sum()))
+    assert distances[1] < 0.8 * distances[0]
+
+
+def test_train_mode_tells_no_running_statistics(resnet, small_photos, observe):
+    seen = observe(resnet, small_photos[:2], torch.tensor([3, 4]), mode="train")
+    with batchnorm_mode(resnet, "train"), pytest.raises(CapabilityError, match="running statistics"):
+        GradAttack(steps=1)(resnet, seen, rng=torch.Generator().manual_seed(0))
+
+
+def test_weights_beside_a_preset_are_refused():
+    with pytest.raises(SettingError, match="preset=own"):
+        attacks.create("gradattack:bn=0.5")
