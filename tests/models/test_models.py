@@ -22,12 +22,15 @@ SMALL = [name for name in NAMES if name not in ("resnet50", "resnet152")]
 CHANGED = {
     "convnet8": "width=8",
     "densenet121": "stem=imagenet",
+    "imprinted": "bins=32,center=0.5,spread=0.2,gain=2.0,skip=true,network=mlp",
     "lenet": "width=6,spread=0.25",
+    "mlp": "width=64,activation=sigmoid",
     "mobilenet_v2": "stem=imagenet",
     "resnet152": "stem=imagenet",
     "resnet18": "stem=imagenet",
     "resnet20": "width=64",
     "resnet50": "stem=imagenet",
+    "rgapnet": "width=6,slope=0.1,bias=true",
     "shufflenet_v2": "stem=imagenet",
 }
 
