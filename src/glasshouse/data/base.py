@@ -17,6 +17,7 @@ from torch import Tensor
 from glasshouse import checks
 from glasshouse.data.images import fit
 from glasshouse.errors import DataError
+from glasshouse.functional.layout import planar
 from glasshouse.registry import Registry, setting
 from glasshouse.types import ImageSpec
 
@@ -47,7 +48,7 @@ class ImageSet:
         """Images (N, C, H, W) in [0, 1] and labels (N,) at some places."""
         pixels = np.stack([self.read(index) for index in indices])
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
-        return images.contiguous(), torch.tensor([self.labels[index] for index in indices])
+        return planar(images), torch.tensor([self.labels[index] for index in indices])
 
     def fitted(self, size: int | None, channels: int | None) -> ImageSet:
         """The same images cropped and resized to ``size`` px, in grey (1) or colour (3)."""

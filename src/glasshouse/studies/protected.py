@@ -22,6 +22,7 @@ from glasshouse.collection.sources import Picture, open_source
 from glasshouse.defenses.csvar import CSVAR
 from glasshouse.errors import DataError, StudyError
 from glasshouse.files import write_atomic
+from glasshouse.functional.layout import planar
 from glasshouse.registry import setting
 from glasshouse.studies.materials import photo_crops
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
@@ -187,7 +188,7 @@ def _practice(others: Tensor, attacked: Tensor, header: Header, plan: ProtectedA
 
 def _stacked(pixels: Sequence[Array]) -> Tensor:
     """8-bit (H, W, C) pictures as (N, C, H, W) in [0, 1]."""
-    return (torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).float() / 255).contiguous()
+    return planar(torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).float() / 255)
 
 
 def _write(

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from glasshouse import checks
 from glasshouse.errors import ModelError
+from glasshouse.functional.layout import planar
 from glasshouse.training.client import Client, Samples
 from glasshouse.types import Progress, no_progress
 
@@ -70,9 +71,9 @@ def fit(
     for epoch in range(recipe.epochs):
         model.train()
         total, seen = 0.0, 0
-        epoch_samples = client.samples(Samples(images, labels, classes))
+        epoch_samples = client.samples(Samples(planar(images), labels, classes))
         for batch in (_drawn if client.poisson else _dealt)(len(images), recipe.batch, rng):
-            inputs = epoch_samples.images[batch]
+            inputs = planar(epoch_samples.images[batch])
             inputs = _augmented(inputs, rng) if recipe.augment else inputs
             samples = Samples(inputs, epoch_samples.targets[batch], classes)
             total += _step(model, optimizer, samples, client) * len(batch)
