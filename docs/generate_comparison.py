@@ -40,7 +40,7 @@ def export(directory: Path) -> None:
     name = rows[0]["plan"]["dataset"]
     (FOLDER / f"csvar-{name}.json").write_text(json.dumps(rows, indent=0) + "\n")
     (FOLDER / f"csvar-{name}.png").write_bytes(draw_tradeoff(rows))
-    chosen = [(row, stem) for row, stem in found if row["variant"] in ("csvar", "csvar_exchange")]
+    chosen = [(row, stem) for row, stem in found if row["variant"] in SHOWN]
     trimmed = [({**row, "pictures": [one for one in row["pictures"] if one in KEPT]}, stem) for row, stem in chosen]
     (FOLDER / f"csvar-{name}-pictures.png").write_bytes(draw_pictures(directory, trimmed, IMAGES))
     stems = {row["variant"]: stem for row, stem in found}
@@ -49,6 +49,7 @@ def export(directory: Path) -> None:
 
 
 KEPT = ("original", "protected", "C", "D")
+SHOWN = ("csvar", "csvar_exchange:negative=false")
 
 
 def figure_5(directory: Path, stems: dict[str, str]) -> None:
@@ -137,7 +138,7 @@ def details(rows: list[dict]) -> list[str]:
     """Every part against CSVAR, each by itself."""
     lines = []
     for row in rows:
-        if row["variant"] not in ("csvar", "csvar_exchange"):
+        if row["variant"] not in SHOWN:
             continue
         lines.append(f"\n<details><summary>Every part of the attack on {row['variant']}</summary>\n")
         lines.append("| part | PSNR | SSIM | LPIPS | blocks in place | recognised | share |\n|" + "---|" * 7)

@@ -24,6 +24,7 @@ COLUMNS = (
     "re-identified",
     "versions linked",
 )
+LABELS = 1.6  # inches left of the pictures
 HEADS = {"original": "private", "protected": "sent", "A": "A", "B": "B", "C": "C", "D": "D", "E": "E"}
 
 
@@ -127,7 +128,9 @@ def draw_pictures(directory: Path, rows: Sequence[tuple[JSON, str]], images: int
     shown = [(row["variant"], name, directory / f"{stem}.{name}.png") for row, stem in rows for name in row["pictures"]]
     first = shown[0]
     lines = [first, *(line for line in shown if line[1] != "original")]
-    figure = Figure(figsize=(2 + 1.1 * images, 1.15 * len(lines)), layout="constrained")
+    width = LABELS + 1.1 * images
+    figure = Figure(figsize=(width, 1.15 * len(lines)))
+    figure.subplots_adjust(left=LABELS / width, right=1, top=1, bottom=0, hspace=0.06)
     for axes, (variant, name, file) in zip(figure.subplots(len(lines), 1, squeeze=False)[:, 0], lines, strict=True):
         with Image.open(file) as strip:
             side = strip.width // SHOWN
@@ -135,7 +138,7 @@ def draw_pictures(directory: Path, rows: Sequence[tuple[JSON, str]], images: int
                 strip.crop((0, 0, side * images, strip.height)), cmap="gray", vmin=0, vmax=255, interpolation="nearest"
             )
         axes.set_axis_off()
-        text = "private" if name == "original" else f"{variant}\n{HEADS[name]}"
+        text = "private" if name == "original" else f"{variant}\n{HEADS[name]}".replace(":", ":\n")
         axes.text(-0.01, 0.5, text, transform=axes.transAxes, ha="right", va="center", fontsize=8)
     return _png(figure)
 
