@@ -26,6 +26,10 @@ class UnknownNameError(SettingError):
         near = get_close_matches(name, names, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         super().__init__(f"Unknown {kind} '{name}'.{hint} Known: {', '.join(names) or 'none'}.")
+        self.given = kind, name, tuple(names)
+
+    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...]]]:
+        return type(self), self.given  # workers send errors home
 
 
 class DataError(GlasshouseError, ValueError):

@@ -49,7 +49,7 @@ def train(
     own.inspect(network, train_set.spec)
     expected = min(recipe.batch, len(labels))
     guard = defenses.create(defense).for_training(recipe.steps(len(labels)), expected / len(labels), expected)
-    if guard.name != "none" and "shared gradient" in guard.acts_on and "training" not in guard.acts_on:
+    if "shared gradient" in guard.acts_on.split(", then "):
         raise SettingError(f"'{defense}' acts on {guard.acts_on}, not while training: add at=training.")
     network = guard.on_model(network)
     rng = torch.Generator().manual_seed(seed + 1)  # another stream than the one that shuffles
@@ -65,10 +65,11 @@ def train(
     right = accuracy(network, *test_set.batch(range(len(test_set))))
     where = "training" if list(train_set.ids) == list(test_set.ids) else "test"
     write_atomic(out, save({name: value.contiguous() for name, value in network.state_dict().items()}))
+    promise = guard.promise and f"{guard.promise}; it holds only while seed {seed} is secret, choose your own"
     if as_json:
         facts = {"weights": str(out), "loss": loss, f"{where}_accuracy": right, "epochs": epochs}
-        print(json.dumps({**facts, "promise": guard.promise} if guard.promise else facts))
+        print(json.dumps({**facts, "promise": promise} if promise else facts))
     else:
-        if guard.promise:
-            print(guard.promise)
+        if promise:
+            print(promise)
         print(f"Loss {loss:.3f}, {where} accuracy {right:.1%}. Weights: {out}", file=sys.stdout)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from glasshouse.data.images import read_image
+from glasshouse.data.images import MAX_PIXELS, read_image
 from glasshouse.errors import DataError
 from glasshouse.files import write_atomic
 
@@ -133,8 +133,15 @@ def encode(pixels: Array) -> bytes:
 
 def decode(content: bytes) -> Array:
     """PNG as pixels (H, W, 1 or 3)."""
-    with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
-        pixels = np.asarray(image)
+    try:
+        with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise DataError(f"A picture of {image.width}x{image.height} pixels is too large to be real.")
+            pixels = np.asarray(image)
+    except (OSError, Image.DecompressionBombError) as error:
+        raise DataError(
+            f"A picture of the protected set cannot be read ({error}): protect the data set again."
+        ) from None
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 

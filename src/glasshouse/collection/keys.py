@@ -21,10 +21,14 @@ def new_key(path: Path) -> None:
         raise SettingError(f"{path} is there already: choose another name; a lost key cannot be made again.") from None
     except OSError as error:
         raise SettingError(f"Cannot write {path} ({error.strerror}): choose another place.") from error
-    with os.fdopen(handle, "w") as file:
-        file.write(f"{HEAD}\n{secrets.token_hex(BYTES)}\n")
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(f"{HEAD}\n{secrets.token_hex(BYTES)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise SettingError(f"Cannot write {path} ({error.strerror}): free some space and try again.") from error
 
 
 def read_key(path: Path) -> bytes:

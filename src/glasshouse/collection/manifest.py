@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from glasshouse.defenses.csvar import FORMAT
+from glasshouse.defenses.csvar import FORMAT, Array
 from glasshouse.errors import DataError
 from glasshouse.failpoints import failpoint
 from glasshouse.types import JSON
@@ -53,9 +53,13 @@ def key_check(key: bytes) -> str:
     return hashlib.blake2b(b"", key=key, digest_size=16, person=b"csvar-check").hexdigest()
 
 
-def original_check(key: bytes, pixels: bytes) -> str:
-    """A keyed hash of an original, so that its restoring can be proved by the key's holder only."""
-    return hashlib.blake2b(pixels, key=key, digest_size=16, person=b"csvar-original").hexdigest()
+def original_check(key: bytes, identity: str, pixels: Array) -> str:
+    """A keyed hash of an original, so that its restoring can be proved by the key's holder only.
+
+    The identity is part of it, else equal images would be seen to be equal.
+    """
+    head = f"{identity}\0{pixels.shape}\0".encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(head + pixels.tobytes(), key=key, digest_size=16, person=b"csvar-original").hexdigest()
 
 
 class Manifest:
@@ -66,7 +70,8 @@ class Manifest:
 
     def begin(self, header: Header) -> tuple[int, int]:
         """Start, or continue after a kill; return how many steps and source images are finished."""
-        if not self.path.exists():
+        if not self._begun():
+            self.path.unlink(missing_ok=True)
             self._append([dataclasses.asdict(header)])
             return 0, 0
         if self.header() != header:
@@ -86,6 +91,13 @@ class Manifest:
         os.truncate(self.path, end)
         return steps, images
 
+    def _begun(self) -> bool:
+        """Whether the first line is there in full; a kill may have left less."""
+        if not self.path.exists():
+            return False
+        with self.path.open("rb") as file:
+            return file.readline().endswith(b"\n")
+
     def close_step(self, facts: Iterable[JSON], step: int, images: int) -> None:
         """Write down what a step wrote, all at once."""
         self._append([*facts, {"step": step, "images": images}])
@@ -104,13 +116,25 @@ class Manifest:
         """How the set was made."""
         first = next(self.facts(), None)
         try:
-            return Header(**(first or {}))
+            header = Header(**(first or {}))
+            if header.schema != SCHEMA or not _fits(header):
+                raise TypeError
+            return header
         except TypeError:
             raise DataError(f"{self.path} is not the manifest of a protected data set.") from None
 
     def versions(self) -> Iterator[Version]:
         """Every version of every image, in the order of the work."""
-        return (Version(**fact) for fact in self.facts() if "identity" in fact)
+        for fact in self.facts():
+            if "identity" in fact:
+                try:
+                    version = Version(**fact)
+                except TypeError:
+                    raise DataError(f"{self.path} is not the manifest of a protected data set.") from None
+                texts = (version.identity, version.file, version.sha256, version.original)
+                if not all(isinstance(text, str) for text in texts) or type(version.epoch) is not int:
+                    raise DataError(f"{self.path} is not the manifest of a protected data set.")
+                yield version
 
     def facts(self) -> Iterator[JSON]:
         """Every line of the manifest."""
@@ -125,18 +149,35 @@ class Manifest:
             raise DataError(f"{self.path} cannot be read ({error.strerror}): is this a protected data set?") from error
 
     def _append(self, facts: list[JSON]) -> None:
-        with self.path.open("ab") as file:
-            file.write("".join(json.dumps(fact, sort_keys=True) + "\n" for fact in facts).encode())
-            file.flush()
-            failpoint("manifest.before_fsync")
-            os.fsync(file.fileno())
+        try:
+            with self.path.open("ab") as file:
+                file.write("".join(json.dumps(fact, sort_keys=True) + "\n" for fact in facts).encode())
+                file.flush()
+                failpoint("manifest.before_fsync")
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise DataError(
+                f"Cannot write {self.path} ({error.strerror}): free some space, then run the same command again."
+            ) from error
         failpoint("manifest.after_fsync")
+
+
+def _fits(header: Header) -> bool:
+    """Whether every field has its type: others may have written the file."""
+    texts = (header.files, header.source, header.key_check, header.format)
+    return (
+        all(isinstance(text, str) for text in texts)
+        and type(header.epochs) is int
+        and header.epochs > 0
+        and (header.block_size is None or type(header.block_size) is int)
+        and type(header.channel_wise) is bool
+    )
 
 
 def _parse(line: bytes) -> JSON | None:
     """A line of the manifest; nothing if it was cut short."""
     try:
         fact = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return fact if isinstance(fact, dict) and line.endswith(b"\n") else None

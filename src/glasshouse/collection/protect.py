@@ -55,6 +55,8 @@ def protect(
     checks.at_least("epochs", epochs, 1)
     checks.at_least("workers", workers, 1)
     checks.one_of("format", files, FORMATS)
+    if directory.resolve().is_relative_to(source.resolve()):
+        raise DataError(f"{directory} lies inside {source}: it would protect its own output; choose another directory.")
     opened = open_source(source)
     kind = "folder" if isinstance(opened, Folder) else "npz"
     header = Header(files, epochs, block_size, channel_wise, kind, key_check(key))
@@ -64,6 +66,7 @@ def protect(
             raise DataError(f"{directory} is not empty and holds no protected data set: choose another directory.")
         step, done = manifest.begin(header)
         sweep(directory, *(path for path in directory.rglob("*") if path.is_dir()))
+        _check_continues(opened, manifest, done, directory)
         _write_extras(directory, opened)
         work = partial(_protect_step, directory, FORMATS[files], key, epochs, block_size, channel_wise)
         chunks = _chunks(opened, done, FORMATS[files].images)
@@ -85,8 +88,9 @@ def unprotect(
         raise DataError(f"{directory} has format {header.format}, this Glasshouse knows {csvar.FORMAT.decode()}.")
     if header.key_check != key_check(key):
         raise DataError(f"This key did not protect {directory}: give the key file that was used.")
+    checks.one_of("format", header.files, FORMATS)
     checks.between("epoch", epoch, 0, header.epochs - 1)
-    if back.exists() and any(back.iterdir()):
+    if back.exists() and (not back.is_dir() or any(back.iterdir())):
         raise DataError(f"{back} is not empty: choose another directory.")
     count = 0
     for version, pixels in _versions(directory, header, manifest, epoch):
@@ -98,7 +102,7 @@ def unprotect(
             block_size=header.block_size,
             channel_wise=header.channel_wise,
         )
-        if original_check(key, restored.tobytes()) != version.original:
+        if original_check(key, version.identity, restored) != version.original:
             raise DataError(f"'{version.identity}' does not restore to what was protected: its file was changed.")
         write_atomic(back / f"{_inside(version.identity)}.png", encode(restored))
         count += 1
@@ -110,6 +114,7 @@ def read_version(directory: Path, epoch: int) -> Iterator[tuple[str, Array]]:
     """The images of one epoch's version, as a client trains on them; one that was not made is refused."""
     manifest = Manifest(directory)
     header = manifest.header()
+    checks.one_of("format", header.files, FORMATS)
     checks.between("epoch", epoch, 0, header.epochs - 1)
     for version, pixels in _versions(directory, header, manifest, epoch):
         yield version.identity, pixels
@@ -121,11 +126,22 @@ def _versions(directory: Path, header: Header, manifest: Manifest, epoch: int) -
     wanted = (version for version in manifest.versions() if version.epoch == epoch)
     first, second = itertools.tee(wanted)
     for file, identities in grouped((version.file, version.identity) for version in first):
-        for pixels in FORMATS[header.files].read(directory, _inside(file), identities):
+        found = FORMATS[header.files].read(directory, _inside(file), identities)
+        for _, pixels in _paired(directory / file, identities, found):
             version = next(second)
             if _digest(pixels) != version.sha256:
                 raise DataError(f"{directory / file} was changed since it was written: protect the data set again.")
             yield version, pixels
+
+
+def _paired(file: Path, identities: list[str], found: Iterator[Array]) -> Iterator[tuple[str, Array]]:
+    """Identities with their pixels, as many of one as of the other."""
+    try:
+        yield from zip(identities, found, strict=True)
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{file} holds more or fewer images than the manifest says: protect them again.") from None
 
 
 def _protect_step(
@@ -141,7 +157,7 @@ def _protect_step(
     """Shuffle and write some images in every version; return the facts for the manifest."""
     facts: list[JSON] = [{"unreadable": one.name, "reason": one.reason} for one in chunk if isinstance(one, Unreadable)]
     pictures = [one for one in chunk if isinstance(one, Picture)]
-    originals = [original_check(key, one.pixels.tobytes()) for one in pictures]
+    originals = [original_check(key, one.identity, one.pixels) for one in pictures]
     for epoch in range(epochs if pictures else 0):
         options = {"key": key, "epoch": epoch, "block_size": block_size, "channel_wise": channel_wise}
         named = [(one.identity, csvar.shuffle(one.pixels, ids=one.identity, **options)) for one in pictures]  # type: ignore[arg-type]
@@ -179,6 +195,21 @@ def _chunks(source: Source, skip: int, size: int) -> Iterator[list[Picture | Unr
     pictures = source.pictures(skip)
     while chunk := list(itertools.islice(pictures, size)):
         yield chunk
+
+
+def _check_continues(source: Source, manifest: Manifest, done: int, directory: Path) -> None:
+    """Refuse to go on with a source whose first images are not those that were protected so far."""
+    names = itertools.islice(source.names(), done)
+    before = [_name(fact) for fact in manifest.facts() if fact.get("epoch") == 0 or "unreadable" in fact]
+    if sorted(before) != sorted(names):
+        raise DataError(
+            f"{directory} was protected from other images than the source holds now: choose another directory."
+        )
+
+
+def _name(fact: JSON) -> str:
+    """The identity that a fact of the manifest is about; unreadable files are named with their suffix."""
+    return str(fact["identity"]) if "identity" in fact else Path(fact["unreadable"]).with_suffix("").as_posix()
 
 
 def _write_extras(directory: Path, source: Source) -> None:

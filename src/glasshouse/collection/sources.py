@@ -45,6 +45,10 @@ class Source(ABC):
         """Read the images one after another, from a place in their order."""
 
     @abstractmethod
+    def names(self) -> Iterator[str]:
+        """The identities in the same order, without reading any image."""
+
+    @abstractmethod
     def extras(self) -> dict[str, Array]:
         """What comes with the images and is no image: labels and class names."""
 
@@ -72,6 +76,10 @@ class Folder(Source):
             except DataError as error:
                 yield Unreadable(name.as_posix(), str(error))
 
+    def names(self) -> Iterator[str]:
+        """Relative paths without suffix."""
+        return (file.relative_to(self.path).with_suffix("").as_posix() for file in self._files())
+
     def extras(self) -> dict[str, Array]:
         """A folder's classes are its sub-folders, which stay."""
         return {}
@@ -93,6 +101,10 @@ class Archive(Source):
     def pictures(self, skip: int = 0) -> Iterator[Picture | Unreadable]:
         """Read the rows of ``x_train`` and ``x_test`` one after another."""
         return itertools.islice(self._all(), skip, None)
+
+    def names(self) -> Iterator[str]:
+        """``x_train/000000`` and so on, as many as the arrays have rows."""
+        return (picture.identity for picture in self._all())
 
     def _all(self) -> Iterator[Picture]:
         try:

@@ -256,6 +256,10 @@ class DefendedClient(Client):
         self.poisson = defense.poisson
         self.epoch = 0
 
+    def begin(self, steps: int, sample_rate: float, batch: int) -> None:
+        """Set the defense up for the training to come, so that its promise is about that training."""
+        self.defense = self.defense.for_training(steps, sample_rate, batch)
+
     def samples(self, samples: Samples) -> Samples:
         """What the client trains on in the next epoch."""
         self.epoch += 1

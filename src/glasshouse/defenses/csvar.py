@@ -176,8 +176,10 @@ class _Planes:
         region = self.region
         if fixed is None:
             return blocks.adaptive_blocks(blocks.region_variances(self.values, region), region)
-        if fixed > region:
-            raise SettingError(f"block_size={fixed} is larger than the region of {region} px: use a smaller one.")
+        if fixed < 1 or fixed >= max(region, 2):
+            raise SettingError(
+                f"block_size={fixed} in regions of {region} px moves nothing or cannot be cut: use 1 to {region // 2}."
+            )
         count, _, height, width = self.values.shape
         return np.full((count, -(-height // region), -(-width // region)), fixed)
 
@@ -242,6 +244,9 @@ def _stream_keys(key: bytes, names: list[str], epoch: int) -> Array:
     """The generator's 128-bit key for each image and epoch: keyed BLAKE2b hashes, so that none tells of another."""
     start = epoch.to_bytes(8, "big")
     digests = (
-        hashlib.blake2b(start + name.encode(), key=key, digest_size=16, person=FORMAT).digest() for name in names
+        hashlib.blake2b(
+            start + name.encode("utf-8", "surrogateescape"), key=key, digest_size=16, person=FORMAT
+        ).digest()
+        for name in names
     )
     return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, 2)

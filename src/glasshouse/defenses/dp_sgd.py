@@ -243,6 +243,8 @@ def _checked(name: str, parameter: nn.Parameter, count: int, total: Tensor) -> T
     found: Tensor | None = parameter.grad_sample  # type: ignore[attr-defined]
     if found is None:
         found = parameter.new_zeros((count, *parameter.shape))
+    if len(found) != count:  # a layer that sees parts of images as rows: clipping those would not clip images
+        raise ModelError(f"{name} sees {len(found)} rows of {count} images: gradients per image cannot be told apart.")
     whole = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
     if (found.sum(0) - whole).norm() > PER_PARAMETER * found.norm() + OVERALL * total:
         raise ModelError(f"The gradients per image of {name} do not add up to the gradient of the batch.")

@@ -113,7 +113,9 @@ def draw_tradeoff(rows: Sequence[JSON]) -> bytes:
 
 def _point(axes: Any, leak: JSON, accuracy: JSON, name: str) -> None:
     x, y = leak["mean"], accuracy["mean"]
-    spread = [[[value["mean"] - value["low"]], [value["high"] - value["mean"]]] for value in (leak, accuracy)]
+    spread = [
+        [[max(value["mean"] - value["low"], 0)], [max(value["high"] - value["mean"], 0)]] for value in (leak, accuracy)
+    ]
     axes.errorbar([x], [y], xerr=spread[0], yerr=spread[1], fmt="o", capsize=2)
     axes.annotate(name, (x, y), textcoords="offset points", xytext=(6, 4), fontsize=7)
 

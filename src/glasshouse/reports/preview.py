@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse import data
+from glasshouse import checks, data
 from glasshouse.data.images import fit, read_image
 from glasshouse.defenses import csvar
 from glasshouse.files import write_atomic
@@ -19,6 +19,8 @@ FIXED = (1, 2, 4, 8)
 
 def write_preview(image: Path, out: Path, *, size: int | None = None) -> None:
     """Draw original, variance map, block map and shuffled image, and below the grid of granularities."""
+    if size is not None:
+        checks.at_least("size", size, 2)
     pixels = fit(_read(image), size, None)
     write_atomic(out, draw(pixels, secrets.token_bytes(32)))
 
@@ -35,7 +37,7 @@ def draw(pixels: np.ndarray[Any, np.dtype[Any]], key: bytes) -> bytes:
     from matplotlib.figure import Figure
 
     region = csvar.region_size(*pixels.shape[:2])
-    fixed = [size for size in FIXED if size <= region]
+    fixed = [size for size in FIXED if size < region]
     columns = max(4, len(fixed) + 1)
     figure = Figure(figsize=(2.6 * columns, 8.4), layout="constrained")
     axes = figure.subplots(3, columns)

@@ -23,7 +23,7 @@ from glasshouse.attacks.unshuffling.practice import Practice
 from glasshouse.data import ImageSet
 from glasshouse.defenses import DefendedClient, Defense
 from glasshouse.defenses.csvar import CSVAR
-from glasshouse.errors import SettingError
+from glasshouse.errors import DataError, SettingError
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import share_interval
 from glasshouse.models import own
@@ -86,7 +86,7 @@ class Variant:
         defense = defenses.create(spec)
         if enlarged and not (given.isdecimal() and int(given)):
             raise SettingError(f"'{text}' acts at '{given}' pixels: write SPEC{ENLARGED}224, for example.")
-        if defense.acts_on not in ("images", "nothing"):
+        if not set(defense.acts_on.split(", then ")) <= {"images", "nothing"}:
             raise SettingError(f"'{text}' acts on {defense.acts_on}: only defenses of images are compared here.")
         return cls(text, defense, int(given) if enlarged else None)
 
@@ -193,6 +193,11 @@ def measure(plan: Comparison, text: str, directory: Path, root: Path | None) -> 
     variant = Variant.parse(text)
     train_set = data.load(plan.dataset, root=root, split="train")
     test_set = data.load(plan.dataset, root=root, split="test")
+    if set(train_set.ids) & set(test_set.ids):
+        raise DataError(
+            f"'{plan.dataset}' has no test images of its own, so the attacker would practise on the very images it "
+            "attacks: give a data set with x_train and x_test."
+        )
     public = Samples(*train_set.batch(train_set.spread(min(plan.train, len(train_set)), plan.seed)))
     gallery = Samples(*test_set.batch(test_set.spread(min(plan.gallery, len(test_set)), plan.seed)))
     accuracies = _utility(plan, variant, public, test_set)

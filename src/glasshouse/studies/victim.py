@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse.defenses import Defense
-from glasshouse.errors import ModelError
+from glasshouse.errors import GlasshouseError, ModelError
 from glasshouse.functional.gradients import signal_to_noise_db
 from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.training import Computed, Gradients, Samples, plain_gradients
@@ -63,6 +63,8 @@ def _computed(
     try:
         with batchnorm_mode(model, batchnorm):
             found = compute(model, samples).gradients
+    except GlasshouseError:
+        raise
     except (ValueError, RuntimeError) as error:
         raise ModelError(
             f"The model has no gradient of a batch of {len(samples.images)} with batch norm in {batchnorm} mode "

@@ -45,6 +45,9 @@ class Client:
 
     poisson: bool = False
 
+    def begin(self, steps: int, sample_rate: float, batch: int) -> None:
+        """Be told how many steps are to come, and how many images each sees, as a share and as a number."""
+
     def samples(self, samples: Samples) -> Samples:
         """What the client trains on in one epoch, given its own images and labels."""
         return samples

@@ -57,6 +57,7 @@ def fit(
     before they reach the machine that trains.
     """
     client = client or Client()
+    client.begin(recipe.steps(len(images)), min(recipe.batch / len(images), 1), min(recipe.batch, len(images)))
     rng = torch.Generator().manual_seed(recipe.seed)
     optimizer = torch.optim.SGD(
         model.parameters(),
