@@ -12,7 +12,7 @@ ROWS = (
     {"cli"},
     {"reports"},
     {"studies"},
-    {"attacks", "metrics", "collection"},
+    {"attacks", "membership", "metrics", "collection"},
     {"defenses"},
     {"training", "store"},
     {"data", "models"},

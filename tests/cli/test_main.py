@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from glasshouse.attacks import attacks
 from glasshouse.cli.main import app, main
 from glasshouse.errors import GlasshouseError
 
@@ -55,7 +56,8 @@ def test_errors_are_one_line_and_exit_code_two(tmp_path):
     done = glasshouse("audit", "--attack", "invgard", "--out", str(tmp_path / "study"))
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == "glasshouse: Unknown attack 'invgard'. Did you mean 'invgrad'? Known: dlg, idlg, invgrad.\n"
+    known = ", ".join(attacks.names())
+    assert done.stderr == f"glasshouse: Unknown attack 'invgard'. Did you mean 'invgrad'? Known: {known}.\n"
 
 
 def test_other_exceptions_are_bugs_and_show_themselves(monkeypatch):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from glasshouse.cli.membership import asked, audit_membership
 from glasshouse.cli.protected import audit_protected
 
 if TYPE_CHECKING:
@@ -41,6 +42,15 @@ def audit(
     out: Annotated[Path, typer.Option(help="study directory")] = Path("audit"),
     protected: Annotated[Path | None, typer.Option(help="attack what 'glasshouse protect' wrote instead")] = None,
     gallery: Annotated[Path | None, typer.Option(help="with --protected: folder or FILE.npz with originals")] = None,
+    membership: Annotated[Many, typer.Option(help="attack a trained model: who was a member? SPEC, repeatable")] = None,
+    members: Annotated[
+        str | None, typer.Option(help="with --membership and --weights: how many images it was trained on, or FILE")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="with --membership: passes over the images [default: 15]")] = None,
+    lr: Annotated[float | None, typer.Option(help="with --membership: first learning rate [default: 0.1]")] = None,
+    augment: Annotated[
+        bool | None, typer.Option(help="with --membership: shift and mirror images [default: with --weights]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Attack a model's gradients, score what can be seen, and write a report."""
@@ -68,6 +78,9 @@ def audit(
     settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     if protected is not None or gallery is not None:
         audit_protected(protected, gallery, settings, out, as_json)
+        return
+    if own := asked(membership, members=members, epochs=epochs, lr=lr, augment=augment):
+        audit_membership({**settings, **own}, out, as_json, root=data_root, download=download, minutes=minutes)
         return
     plan = Plan(**settings)
     try:

@@ -10,6 +10,7 @@ from glasshouse.registry import Registry
 
 HOMES = {
     "attacks": ("glasshouse.attacks", "attacks"),
+    "membership": ("glasshouse.membership", "membership"),
     "defenses": ("glasshouse.defenses", "defenses"),
     "metrics": ("glasshouse.metrics", "metrics"),
     "models": ("glasshouse.models", "models"),
