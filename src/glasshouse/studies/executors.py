@@ -173,13 +173,15 @@ def _pool(workers: int, bench: Bench, watch: Watch) -> Iterator[ProcessPoolExecu
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
+    before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(bench, reports))
     try:
         yield pool
     finally:
-        processes = list((pool._processes or {}).values())
+        # not those the pool lists: an interrupt in the middle of a start leaves one out, and Python waits for it
+        workers_left = set(multiprocessing.active_children()) - before
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
+        for process in workers_left:
             process.terminate()
         over.set()
         listener.join()
