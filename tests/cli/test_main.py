@@ -73,6 +73,8 @@ def test_interrupted_says_how_to_go_on(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # who runs the tests in the background may have told all children to ignore the interrupt
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     deadline = time.monotonic() + 60
     while not (tmp_path / "study" / "glasshouse.db").exists() and time.monotonic() < deadline:
