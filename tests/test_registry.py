@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import types
 from dataclasses import dataclass
@@ -157,3 +158,8 @@ def test_a_plugin_that_cannot_be_imported_is_named(monkeypatch):
     monkeypatch.setattr(module, "entry_points", lambda group: [entry])
     with pytest.raises(SettingError, match="Plugin 'broken' cannot be imported"):
         registry.names()
+
+
+def test_an_unknown_name_travels_between_processes():
+    error = UnknownNameError("attack", "invgard", ["invgrad"])
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -384,3 +384,21 @@ def test_without_opacus_the_error_says_how_to_get_it(monkeypatch):
     dp_sgd.noise_multiplier.cache_clear()
     with pytest.raises(SettingError, match=r"pip install 'glasshouse\[dp\]'"):
         create("dp_sgd").on_model(models.create("lenet", SPEC))
+
+
+class Patches(nn.Module):
+    """Every layer sees the quarters of an image as rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(16, 3)
+
+    def forward(self, images):
+        return self.fc(images.reshape(-1, 16)).view(len(images), -1, 3).mean(1)
+
+
+def test_images_are_clipped_not_their_patches():
+    torch.manual_seed(0)
+    samples = Samples(10 * torch.rand(1, 1, 8, 8), torch.tensor([1]))
+    found = create("dp_sgd:epsilon=inf,norm=0.01").compute(Patches(), samples, rng=torch.Generator().manual_seed(0))
+    assert torch.cat([one.flatten() for one in found.gradients.values()]).norm() <= 0.01 * 1.001

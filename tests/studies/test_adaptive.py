@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 import torch
 
 from glasshouse import data
-from glasshouse.errors import SettingError
+from glasshouse.errors import DataError, SettingError
 from glasshouse.reports.comparison import COLUMNS, draw_pictures, draw_tradeoff, worst
 from glasshouse.studies import adaptive
 from glasshouse.studies.adaptive import Comparison, Variant, compare
@@ -80,3 +81,8 @@ def test_enlarged_defenses_act_on_enlarged_images(rng):
     torch.testing.assert_close(changed, expected)
     assert Variant.parse("csvar").moves_blocks
     assert not Variant.parse("csvar@224").moves_blocks
+
+
+def test_a_data_set_without_test_images_is_refused(tmp_path):
+    with pytest.raises(DataError, match="practise on the very images"):
+        adaptive.measure(dataclasses.replace(PLAN, dataset="faces"), "none", tmp_path, None)
