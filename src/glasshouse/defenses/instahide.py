@@ -7,30 +7,20 @@ from typing import ClassVar
 
 import torch
 
-from glasshouse.defenses.base import Defense, defenses
-from glasshouse.defenses.mixup import check, mixed
+from glasshouse.defenses.base import defenses
+from glasshouse.defenses.mixup import Mixup
 from glasshouse.registry import setting
 from glasshouse.training import Samples
 
 
 @defenses.register("instahide")
 @dataclass(frozen=True, kw_only=True)
-class InstaHide(Defense):
+class InstaHide(Mixup):
     """Mixes every image with k - 1 others of the same client, and turns half of its values, by chance, to 1 - x."""
 
     paper: ClassVar[str] = "InstaHide: Instance-hiding Schemes for Private Distributed Learning"
 
     k: int = setting(4, "images in a mixture, its own among them (published: 4)")
-    alpha: float = setting(1.0, "parameter of the Dirichlet distribution of coefficients; 1 draws all mixtures alike")
-    cap: float = setting(0.65, "largest coefficient that any image of a mixture may have (published: 0.65)")
-
-    def __post_init__(self) -> None:
-        check(self.k, self.alpha, self.cap)
-
-    @property
-    def acts_on(self) -> str:
-        """Where this defense acts, for tables."""
-        return "images and labels"
 
     def on_samples(self, samples: Samples, *, rng: torch.Generator) -> Samples:
         """Return mixtures of the images with a mask of signs each, and class probabilities as targets.
@@ -38,6 +28,6 @@ class InstaHide(Defense):
         A sign belongs to values around 0: an image is taken as 2x - 1 and brought back after the flip, so that a
         flipped value is 1 - x and stays in [0, 1].
         """
-        found = mixed(samples, k=self.k, alpha=self.alpha, cap=self.cap, rng=rng)
+        found = super().on_samples(samples, rng=rng)
         flipped = torch.randint(2, found.images.shape, generator=rng, dtype=torch.bool)
         return replace(found, images=torch.where(flipped, 1 - found.images, found.images))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from glasshouse import checks
 from glasshouse.defenses import DefendedClient, Defense, create
 from glasshouse.errors import DataError, SettingError
 from glasshouse.files import write_atomic
+from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
 from glasshouse.training import Recipe, Samples, fit
 from glasshouse.types import Progress, no_progress
@@ -221,14 +221,3 @@ def _marked(places: Tensor, count: int) -> Tensor:
     found = torch.zeros(count, dtype=torch.bool)
     found[places] = True
     return found
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums come out differently on two threads; on one, a seed gives the same model everywhere."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import attacks, defenses
+from glasshouse.functional.threads import one_thread
 from glasshouse.models.own import build, load_weights
 from glasshouse.store import ImageRecord
 from glasshouse.studies.assignment import assigned
@@ -54,15 +55,10 @@ class Bench:
     def perform(self, cases: Sequence[Case], progress: Progress) -> list[Outcome]:
         """Share, attack, assign: cases of one task from beginning to end, on one thread.
 
-        Sums come out differently on two threads, and an attack blows such differences up; on one thread every
-        engine gives the same pictures.
+        On one thread every engine gives the same pictures.
         """
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        with one_thread():
             return self._perform(cases, progress)
-        finally:
-            torch.set_num_threads(threads)
 
     def _perform(self, cases: Sequence[Case], progress: Progress) -> list[Outcome]:
         began = time.perf_counter()

@@ -7,7 +7,6 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from glasshouse.defenses.ats import ATS, SUB_POLICIES
 from glasshouse.errors import ModelError, StudyError
 from glasshouse.files import write_atomic
 from glasshouse.functional.gradients import parameter_gradients
+from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
 from glasshouse.training import Recipe, fit
 from glasshouse.types import JSON, ImageSpec, Progress
@@ -147,7 +147,7 @@ def search(
     before = _read(out, settings)
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     steps = 1 + len(wanted)
-    with _one_thread():
+    with one_thread():
         table = _Table.prepare(settings, out, before, root, lambda share: advance(share, steps))
         scores = {one["policy"]: Scored(**one) for one in before["scores"]} if before else {}
         for done, policy in enumerate(wanted, 1):
@@ -286,14 +286,3 @@ def _write(out: Path, settings: Search, fingerprint: str, found: Found, scores: 
         "scores": [asdict(one) for one in scores.values()],
     }
     write_atomic(out, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums come out differently on two threads; on one, a seed gives the same scores everywhere."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
