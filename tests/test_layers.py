@@ -13,7 +13,7 @@ ROWS = (
     {"reports"},
     {"studies"},
     {"attacks", "membership", "metrics", "collection"},
-    {"defenses"},
+    {"defenses", "semsim"},
     {"training", "store"},
     {"data", "models"},
     {"functional", "weights"},

@@ -15,6 +15,8 @@ allow_cpu_torchvision()
 from torchvision import models as vision  # noqa: E402 - needs the line above
 from torchvision.models import inception  # noqa: E402
 
+ALEXNET_TAPS = (1, 4, 7, 9, 11)
+
 
 class Slices(nn.Module):
     """A chain of layers that returns its activations at several places."""
@@ -37,7 +39,7 @@ class Slices(nn.Module):
 @lru_cache(maxsize=1)
 def alexnet() -> Slices:
     """AlexNet's five rectified convolutions with ImageNet weights."""
-    return _trunk(vision.alexnet(weights=None).features, (1, 4, 7, 9, 11), "alexnet")
+    return _trunk(vision.alexnet(weights=None).features, ALEXNET_TAPS, "alexnet")
 
 
 @lru_cache(maxsize=1)
@@ -46,8 +48,26 @@ def vgg16() -> Slices:
     return _trunk(vision.vgg16(weights=None).features, (3, 8, 15, 22, 29), "vgg16")
 
 
+def empty_alexnet() -> Slices:
+    """The same with fresh weights, for those who bring their own."""
+    with torch.device("meta"):  # the classifier, which is cut off, would take a second to fill
+        layers = vision.alexnet(weights=None).features
+    layers.to_empty(device="cpu").apply(_reset)
+    return _cut(layers, ALEXNET_TAPS)
+
+
+def _reset(layer: nn.Module) -> None:
+    if isinstance(layer, nn.Conv2d):
+        layer.reset_parameters()
+
+
 def _trunk(layers: nn.Sequential, taps: tuple[int, ...], name: str) -> Slices:
     layers.load_state_dict({key.removeprefix("features."): value for key, value in load(name).items()})
+    return _cut(layers, taps)
+
+
+def _cut(layers: nn.Sequential, taps: tuple[int, ...]) -> Slices:
+    """The layers up to the last tap, frozen."""
     return Slices(nn.Sequential(*list(layers)[: taps[-1] + 1]), taps).requires_grad_(False).eval()
 
 

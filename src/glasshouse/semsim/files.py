@@ -1,0 +1,73 @@
+"""SemSim networks as files: safetensors with what is needed to build the network again beside the weights."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_safetensors
+
+from glasshouse.errors import GlasshouseError, WeightsError
+from glasshouse.files import write_atomic
+from glasshouse.semsim.network import Embedding, Network, Perceptual
+
+SCHEMA = 1
+HALF = torch.float16
+
+
+def save(network: Network, file: Path, **about: str) -> None:
+    """Write a network in half precision with notes about it; a file that is there is not overwritten."""
+    if file.exists():
+        raise WeightsError(f"{file} is there already: choose another name or move it away.")
+    built = {"schema": SCHEMA, "kind": network.kind, "backbone": network.backbone, "size": network.size}
+    tensors = {name: _packed(name, value) for name, value in network.state_dict().items()}
+    notes = {"glasshouse": json.dumps(built), **about}
+    write_atomic(file, to_safetensors(tensors, metadata=notes))
+
+
+def load(file: Path) -> Network:
+    """Read a network back, in eval mode; anything that is not one is refused."""
+    if not file.is_file():
+        raise WeightsError(f"There is no SemSim file {file}: train one with 'glasshouse semsim train'.")
+    try:
+        with safe_open(file, framework="pt") as opened:
+            built = json.loads((opened.metadata() or {}).get("glasshouse", "null"))
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dictionary
+    except (SafetensorError, ValueError) as error:
+        raise WeightsError(f"{file} is damaged or no SemSim network ({error}): train or install it again.") from error
+    network = _built(file, built)
+    if any(not bool(value.isfinite().all()) for value in tensors.values() if value.is_floating_point()):
+        raise WeightsError(f"{file} holds NaN or infinite values: the training that made it diverged.")
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise WeightsError(f"{file} does not fit the network it names: train or install it again.") from error
+    return network.requires_grad_(False).eval()
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Network:
+    """The network that comes with Glasshouse."""
+    return load(Path(str(files("glasshouse.semsim") / "semsim.safetensors")))
+
+
+def _packed(name: str, value: torch.Tensor) -> torch.Tensor:
+    """Half precision where it costs nothing that anybody sees; the calibration is two numbers."""
+    return value.contiguous().to(HALF) if value.is_floating_point() and name != "calibration" else value.contiguous()
+
+
+def _built(file: Path, built: object) -> Network:
+    """The network that a file describes, without its weights."""
+    if not isinstance(built, dict) or built.get("schema") != SCHEMA:
+        raise WeightsError(f"{file} does not say what network it holds: give a file that 'semsim train' wrote.")
+    try:
+        size = int(built["size"])
+        if built["kind"] == Perceptual.kind:
+            return Perceptual(size)
+        return Embedding(str(built["backbone"]), size)
+    except (KeyError, TypeError, ValueError, GlasshouseError) as error:
+        raise WeightsError(f"{file} describes a network that cannot be built ({error}): train it again.") from error

@@ -1,0 +1,184 @@
+"""Fit a SemSim network to judgements, deterministically by seed, with early stopping on originals it never saw."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glasshouse import checks
+from glasshouse.errors import DataError, ModelError
+from glasshouse.semsim.losses import LOSSES, RECOGNISED, SURE
+from glasshouse.semsim.network import Network
+from glasshouse.types import Progress, no_progress
+
+FEWEST = 10  # originals; with fewer nothing can be held out
+
+#: Distances (K,) of the guesses at some places to their originals, for autograd to derive.
+Measure = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """Originals (M, C, H, W), guesses (K, C, H, W), whose guess each is (K,), and how recognisable (K,) in [0, 1]."""
+
+    originals: Tensor
+    guesses: Tensor
+    owners: Tensor
+    values: Tensor
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.guesses), len(self.owners), len(self.values)}
+        if len(sizes) != 1:
+            raise DataError(f"Guesses, owners and values differ in number {sorted(sizes)}: give one of each per guess.")
+        if len(self.guesses) and not bool(((self.values >= 0) & (self.values <= 1)).all()):
+            raise DataError("A judgement lies outside [0, 1]: give the share of judges who recognised each guess.")
+
+    def refuse_useless(self) -> None:
+        """Raise unless there is something to learn: enough originals, and guesses that were and were not recognised."""
+        if len(self.originals) < FEWEST:
+            raise DataError(
+                f"{len(self.originals)} originals are too few to learn from: collect judgements on at least {FEWEST}."
+            )
+        recognised = int((self.values > RECOGNISED).sum())
+        if recognised in (0, len(self.values)):
+            which = "every" if recognised else "no"
+            raise DataError(
+                f"The votes are one-sided: {which} one of {len(self.values)} reconstructions was recognised. "
+                "Add weaker or stronger attacks, so that some are recognised and some are not."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to train; ``paper`` has the published numbers, the defaults are for minutes on a plain machine."""
+
+    loss: str = "rank"
+    margin: float = 1.0
+    epochs: int = 60
+    batch: int = 32
+    lr: float = 3e-3
+    momentum: float | None = None  # None for Adam
+    weight_decay: float = 1e-4
+    held_out: float = 0.2
+    patience: int = 15
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.one_of("loss", self.loss, tuple(LOSSES))
+        checks.between("margin", self.margin, 1e-6, 2)
+        checks.at_least("epochs", self.epochs, 1)
+        checks.at_least("batch", self.batch, 1)
+        checks.at_least("lr", self.lr, 1e-9)
+        checks.between("held_out", self.held_out, 0.05, 0.5)
+        checks.at_least("patience", self.patience, 1)
+
+    @classmethod
+    def paper(cls, seed: int = 0) -> Recipe:
+        """Triplet loss with margin 1, lr 0.1, batch 128, 200 epochs (section 5)."""
+        return cls(loss="triplet", epochs=200, batch=128, lr=0.1, momentum=0.9, weight_decay=5e-4, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """How a training went: epochs until the best, and on held-out originals the share of pairs in the right order."""
+
+    epochs: int
+    order: float
+    originals: int
+    guesses: int
+
+
+def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress = no_progress) -> Fitted:
+    """Train a network in place on judged guesses and calibrate it; return how it went."""
+    judged.refuse_useless()
+    rng = torch.Generator().manual_seed(recipe.seed)
+    mixed = torch.randperm(len(judged.originals), generator=rng)
+    cut = max(round(recipe.held_out * len(mixed)), 1)
+    held, taught = mixed[:cut], mixed[cut:]
+    measure = network.measure(judged.originals, judged.guesses, judged.owners)
+    optimizer = _optimizer(network, recipe)
+    best, best_epoch, kept = -1.0, 0, copy.deepcopy(network.state_dict())
+    for epoch in range(recipe.epochs):
+        network.train()
+        for places in _batches(taught, judged.owners, recipe.batch, rng):
+            loss = LOSSES[recipe.loss](measure(places), judged.values[places], judged.owners[places], recipe.margin)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if not bool(loss.isfinite()):
+                raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {recipe.lr:g}.")
+        score = _order(network, measure, judged, held)
+        if score > best:
+            best, best_epoch, kept = score, epoch + 1, copy.deepcopy(network.state_dict())
+        progress((epoch + 1) / recipe.epochs)
+        if epoch + 1 - best_epoch >= recipe.patience:
+            break
+    network.load_state_dict(kept)
+    network.eval()
+    _calibrate(network, measure, judged, held)
+    return Fitted(best_epoch, best, len(judged.originals), len(judged.guesses))
+
+
+def in_order(distances: Tensor, values: Tensor, owners: Tensor) -> float:
+    """Share of pairs of guesses of one original, of clearly different grades, whose distances have the right order."""
+    first, second = torch.where((owners[:, None] == owners) & (values[:, None] - values > SURE))
+    right = (distances[first] < distances[second]).double() + 0.5 * (distances[first] == distances[second]).double()
+    return float(right.mean()) if len(first) else math.nan
+
+
+def _order(network: Network, measure: Measure, judged: Judged, originals: Tensor) -> float:
+    """How many pairs of some originals are in the right order; without pairs, half."""
+    found, places = _measured(network, measure, judged, originals)
+    share = in_order(found, judged.values[places], judged.owners[places])
+    return 0.5 if math.isnan(share) else share
+
+
+def _measured(network: Network, measure: Measure, judged: Judged, originals: Tensor) -> tuple[Tensor, Tensor]:
+    """Distances of all guesses of some originals, and their places."""
+    network.eval()
+    places = torch.isin(judged.owners, originals).nonzero().flatten()
+    with torch.no_grad():
+        return torch.cat([measure(part) for part in places.split(256)]), places
+
+
+def _calibrate(network: Network, measure: Measure, judged: Judged, originals: Tensor) -> None:
+    """Fit the probability that a judge recognises a guess to its distance, on originals that taught nothing."""
+    distances, places = _measured(network, measure, judged, originals)
+    votes = judged.values[places].double()
+    line = torch.tensor([1.0, 1.0], dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([line], max_iter=200, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        logits = line[0] - line[1] * distances.double()
+        loss = F.binary_cross_entropy_with_logits(logits, votes) + 1e-4 * line.square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    fitted = line.detach()
+    if float(fitted[1]) < 0:  # nearer pairs less recognised: distance says nothing here, so the base rate is all
+        share = votes.mean().clamp(1e-3, 1 - 1e-3)
+        fitted = torch.stack((torch.logit(share), torch.zeros((), dtype=torch.float64)))
+    network.calibration.copy_(fitted)
+
+
+def _optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    if recipe.momentum is None:
+        return torch.optim.AdamW(trained, lr=recipe.lr, weight_decay=recipe.weight_decay)
+    return torch.optim.SGD(trained, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+
+
+def _batches(originals: Tensor, owners: Tensor, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """Places of all guesses of so many originals at once, shuffled anew."""
+    for part in originals[torch.randperm(len(originals), generator=rng)].split(size):
+        places = torch.isin(owners, part).nonzero().flatten()
+        if len(places) > 1:
+            yield places

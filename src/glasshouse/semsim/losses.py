@@ -1,0 +1,54 @@
+"""What distances should be, given judgements: each loss sees distances, how recognisable each guess is, and whose.
+
+``distances`` (K,) are those of guesses to their originals, ``values`` (K,) in [0, 1] the share of judges who
+recognised each, ``owners`` (K,) which original each belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+RECOGNISED = 0.5  # more than half of the votes
+SURE = 0.1  # grades closer than this are not worth an order
+SOFTNESS = 0.1  # distances closer than this are hardly an order
+
+
+class Loss(Protocol):
+    """A loss over judged guesses."""
+
+    def __call__(self, distances: Tensor, values: Tensor, owners: Tensor, margin: float) -> Tensor:
+        """One number to make small."""
+
+
+def triplet(distances: Tensor, values: Tensor, owners: Tensor, margin: float) -> Tensor:
+    """The paper's: the original nearer to a recognisable than to an unrecognisable guess of it, by a margin."""
+    better, worse = ordered(owners, values > RECOGNISED, values <= RECOGNISED)
+    return F.relu(distances[better] - distances[worse] + margin).mean() if len(better) else distances.sum() * 0
+
+
+def contrastive(distances: Tensor, values: Tensor, owners: Tensor, margin: float) -> Tensor:
+    """Recognisable guesses near, the others at least a margin away; split votes pull both ways in proportion."""
+    return (values * distances.square() + (1 - values) * F.relu(margin - distances).square()).mean()
+
+
+def rank(distances: Tensor, values: Tensor, owners: Tensor, margin: float) -> Tensor:
+    """Guesses of one original in the order of their grades, the surer the order the more it counts."""
+    first, second = torch.where((owners[:, None] == owners) & (values[:, None] - values > SURE))
+    if not len(first):
+        return distances.sum() * 0
+    sure = values[first] - values[second]
+    return (F.softplus((distances[first] - distances[second]) / (margin * SOFTNESS)) * sure).sum() / sure.sum()
+
+
+def ordered(owners: Tensor, better: Tensor, worse: Tensor) -> tuple[Tensor, Tensor]:
+    """Places of all pairs of one original of which the first is among the better and the second among the worse."""
+    first, second = torch.where((owners[:, None] == owners) & better[:, None] & worse)
+    return first, second
+
+
+LOSSES: Mapping[str, Loss] = {"triplet": triplet, "contrastive": contrastive, "rank": rank}

@@ -1,0 +1,197 @@
+"""Networks that turn images into vectors of length one; SemSim is the distance between two of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glasshouse import checks
+from glasshouse.errors import ModelError
+from glasshouse.models import trunks
+from glasshouse.models.base import create
+from glasshouse.types import ImageSpec
+
+GRID = 2  # the semantic head reads the last layer averaged down to so many places each way
+AT_ONCE = 64  # images that go through the trunk together
+
+
+class Network(nn.Module, ABC):
+    """Embeds images (N, C, H, W) in [0, 1] of any size, grey or colour, as unit vectors (N, D).
+
+    ``calibration`` is (a, b): a judge recognises a pair at distance d with probability sigmoid(a - b d).
+    """
+
+    kind: ClassVar[str]
+    calibration: Tensor
+
+    def __init__(self, backbone: str, size: int) -> None:
+        super().__init__()
+        checks.between("size", size, 16, 512)
+        self.backbone = backbone
+        self.size = size
+        self.register_buffer("calibration", torch.zeros(2))
+
+    @abstractmethod
+    def features(self, images: Tensor) -> Tensor:
+        """Vectors (N, D) of any length of images (N, 3, size, size) in [0, 1]."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Unit vectors (N, D)."""
+        return F.normalize(self.features(self.prepare(images)), dim=1)
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Colour images (N, 3, size, size); grey is repeated."""
+        colour = images.expand(-1, 3, -1, -1)
+        if colour.shape[-2:] == (self.size, self.size):
+            return colour
+        return F.interpolate(colour, size=(self.size, self.size), mode="bilinear", align_corners=False, antialias=True)
+
+    def distances(self, truth: Tensor, guess: Tensor) -> Tensor:
+        """SemSim of pairs, (N,) in [0, 2] (Eq. 6); with cosines c it equals sqrt(2 (1 - c)) (Eq. 7).
+
+        Truths and guesses go through in two calls of one shape, so that equal images are at distance 0 exactly.
+        """
+        lengths: Tensor = (self(truth) - self(guess)).norm(dim=1)
+        return lengths
+
+    def measure(self, originals: Tensor, guesses: Tensor, owners: Tensor) -> Callable[[Tensor], Tensor]:
+        """A function that gives the distances of the guesses at some places to their originals, for training."""
+        return lambda places: self.distances(originals[owners[places]], guesses[places])
+
+    def probabilities(self, distances: Tensor) -> Tensor:
+        """How likely a judge recognises pairs at these distances."""
+        slope = self.calibration[1]
+        return torch.sigmoid(self.calibration[0] - slope * distances)
+
+
+class Embedding(Network):
+    """The paper's network: a classifier without its last layer, all of it trained."""
+
+    kind: ClassVar[str] = "embedding"
+
+    def __init__(self, backbone: str = "resnet50", size: int = 32, seed: int = 0) -> None:
+        super().__init__(backbone, size)
+        self.network = create(backbone, ImageSpec(3, size, size, 2), seed=seed)
+        _without_classifier(self.network)
+
+    def features(self, images: Tensor) -> Tensor:
+        """What the last layer would have classified."""
+        found: Tensor = self.network(images)
+        return found.flatten(1)
+
+
+def _without_classifier(network: nn.Module) -> None:
+    """Replace the last linear layer, the classifier, by nothing."""
+    linear = [name for name, module in network.named_modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ModelError("The backbone has no linear layer that could be its classifier: choose another backbone.")
+    parent, _, child = linear[-1].rpartition(".")
+    setattr(network.get_submodule(parent), child, nn.Identity())
+
+
+class Perceptual(Network):
+    """AlexNet's features, weighted by how much each channel says to a judge, beside a learned semantic head.
+
+    The features of every place are divided by their length, as in LPIPS, so that each place, a local region of the
+    image, counts alike. All parts stand in one vector, hence the distance is one of unit vectors as in the paper.
+    """
+
+    kind: ClassVar[str] = "perceptual"
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, size: int = 96, dimensions: int = 128) -> None:
+        super().__init__("alexnet", size)
+        self.trunk = trunks.empty_alexnet()
+        channels = [layer.out_channels for layer in self.trunk.layers if isinstance(layer, nn.Conv2d)]
+        self.channels = tuple(channels)
+        self.weights = nn.Parameter(torch.zeros(sum(channels)))
+        self.head = nn.Linear(channels[-1] * GRID**2, dimensions, bias=False)
+        self.balance = nn.Parameter(torch.zeros(()))
+        self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1))
+
+    @classmethod
+    def pretrained(cls, size: int = 96, seed: int = 0) -> Perceptual:
+        """With AlexNet's published ImageNet weights in the trunk, and a fresh head."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = cls(size)
+        network.trunk.load_state_dict(trunks.alexnet().state_dict())
+        return network
+
+    def features(self, images: Tensor) -> Tensor:
+        """The weighted features of every layer and the semantic head's output, side by side."""
+        layers = self.layers(images)
+        scales = self.importance().sqrt().split(self.channels)
+        local = [(layer * scale.view(1, -1, 1)).flatten(1) for layer, scale in zip(layers, scales, strict=True)]
+        return torch.cat([*local, self.semantic(self.summary(layers))], 1)
+
+    def layers(self, images: Tensor) -> list[Tensor]:
+        """Of every layer (N, channels, places), each place of unit length, all places together as well."""
+        found = [layer.flatten(2) for layer in self.trunk((images - self.mean) / self.std)]
+        return [F.normalize(layer, dim=1) / layer.shape[2] ** 0.5 for layer in found]
+
+    def summary(self, layers: list[Tensor]) -> Tensor:
+        """The last layer in a few places only, (N, D), for the semantic head to read."""
+        last = layers[-1]
+        side = round(last.shape[2] ** 0.5)
+        return F.normalize(F.adaptive_avg_pool2d(last.unflatten(2, (side, side)), GRID).flatten(1), dim=1)
+
+    def semantic(self, summary: Tensor) -> Tensor:
+        """The semantic head's part of the vector."""
+        return F.normalize(self.head(summary), dim=1) * F.softplus(self.balance).sqrt()
+
+    def importance(self) -> Tensor:
+        """How much each channel of each layer counts, (channels,), never negative; layers begin alike."""
+        counts = torch.tensor(self.channels, device=self.weights.device)
+        return F.softplus(self.weights) / counts.repeat_interleave(counts)
+
+    def measure(self, originals: Tensor, guesses: Tensor, owners: Tensor) -> Callable[[Tensor], Tensor]:
+        """As its base, from what the frozen trunk saw once of every pair: an epoch takes a moment then."""
+        seen = self.evidence(originals, guesses, owners)
+        return lambda places: self.from_evidence(Evidence(*(part[places] for part in seen.parts())))
+
+    def evidence(self, originals: Tensor, guesses: Tensor, owners: Tensor) -> Evidence:
+        """What the trunk sees of pairs, summed over places: enough for the distance at any weights."""
+        found = []
+        with torch.no_grad():
+            for guess, owner in zip(guesses.split(AT_ONCE), owners.split(AT_ONCE), strict=True):
+                first, second = (self.layers(self.prepare(images)) for images in (originals[owner], guess))
+                sums = (
+                    torch.cat([(a * b).sum(2) for a, b in zip(one, other, strict=True)], 1)
+                    for one, other in ((first, second), (first, first), (second, second))
+                )
+                found.append((*sums, self.summary(first), self.summary(second)))
+        return Evidence(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+
+    def from_evidence(self, seen: Evidence) -> Tensor:
+        """Distances (N,) of the pairs behind the evidence."""
+        weights = self.importance()
+        first, second = self.semantic(seen.truth), self.semantic(seen.guess)
+        dot, own, other = (
+            sums @ weights + (a * b).sum(1)
+            for sums, a, b in ((seen.products, first, second), (seen.own, first, first), (seen.other, second, second))
+        )
+        return (2 - 2 * dot / (own * other).sqrt()).clamp_min(1e-12).sqrt()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Of pairs, per channel and summed over places: products, squares of truth and guess; and both summaries."""
+
+    products: Tensor
+    own: Tensor
+    other: Tensor
+    truth: Tensor
+    guess: Tensor
+
+    def parts(self) -> tuple[Tensor, ...]:
+        """All of it, in order."""
+        return self.products, self.own, self.other, self.truth, self.guess

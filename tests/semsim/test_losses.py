@@ -1,0 +1,61 @@
+"""Losses against slow loops, and what they want."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from glasshouse.semsim.losses import LOSSES, contrastive, rank, triplet
+
+
+@pytest.fixture
+def case(rng):
+    distances = torch.rand(12, generator=rng)
+    return distances, torch.rand(12, generator=rng), torch.arange(12) // 4
+
+
+def test_triplet_is_the_papers_sum(case):
+    distances, values, owners = case
+    terms = [
+        max(float(distances[i] - distances[j]) + 1, 0)
+        for i in range(12)
+        for j in range(12)
+        if owners[i] == owners[j] and values[i] > 0.5 >= values[j]
+    ]
+    assert float(triplet(*case, 1.0)) == pytest.approx(sum(terms) / len(terms), rel=1e-5)
+
+
+def test_contrastive_against_a_loop(case):
+    distances, values, _ = case
+    terms = [float(v * d**2 + (1 - v) * max(0.7 - float(d), 0) ** 2) for d, v in zip(distances, values, strict=True)]
+    assert float(contrastive(*case, 0.7)) == pytest.approx(sum(terms) / 12, rel=1e-5)
+
+
+def test_rank_against_a_loop(case):
+    distances, values, owners = case
+    total = weight = 0.0
+    for i in range(12):
+        for j in range(12):
+            sure = float(values[i] - values[j])
+            if owners[i] == owners[j] and sure > 0.1:
+                total += sure * math.log1p(math.exp(float(distances[i] - distances[j]) / 0.1))
+                weight += sure
+    assert float(rank(*case, 1.0)) == pytest.approx(total / weight, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_right_order_costs_less(name):
+    values, owners = torch.tensor([1.0, 0.7, 0.3, 0.0]), torch.zeros(4, dtype=torch.long)
+    right, wrong = torch.tensor([0.1, 0.4, 0.8, 1.2]), torch.tensor([1.2, 0.8, 0.4, 0.1])
+    assert LOSSES[name](right, values, owners, 1.0) < LOSSES[name](wrong, values, owners, 1.0)
+
+
+@pytest.mark.parametrize("name", ["triplet", "rank"])
+def test_nothing_to_compare_costs_nothing(name):
+    distances = torch.tensor([0.1, 0.9], requires_grad=True)
+    loss = LOSSES[name](distances, torch.tensor([1.0, 0.0]), torch.tensor([0, 1]), 1.0)
+    loss.backward()
+    assert loss.item() == 0
+    assert torch.equal(distances.grad, torch.zeros(2))

@@ -1,0 +1,66 @@
+"""Unit vectors, exact zeros, symmetry, and the evidence of the frozen trunk."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from glasshouse.errors import ModelError, SettingError
+from glasshouse.semsim import Embedding, Perceptual
+from glasshouse.semsim.network import _without_classifier
+
+
+@pytest.fixture(scope="module", params=["embedding", "perceptual"])
+def network(request):
+    torch.manual_seed(0)
+    made = Embedding("lenet:spread=0.1", 32) if request.param == "embedding" else Perceptual(64)
+    return made.eval()
+
+
+def test_vectors_have_length_one_whatever_the_images(network, rng):
+    for shape in ((2, 3, 32, 32), (2, 1, 28, 28), (1, 3, 112, 92)):
+        found = network(torch.rand(shape, generator=rng))
+        assert torch.allclose(found.norm(dim=1), torch.ones(len(found)), atol=1e-5)
+
+
+def test_distance_is_a_distance(network, photos):
+    with torch.no_grad():
+        there, back = network.distances(photos, photos.flip(0)), network.distances(photos.flip(0), photos)
+        assert torch.equal(network.distances(photos, photos), torch.zeros(4))
+        assert torch.equal(there, back)
+        assert 0 < float(there.min()) <= float(there.max()) <= 2
+        pairs = zip(photos.split(1), photos.flip(0).split(1), strict=True)
+        alone = torch.cat([network.distances(one, other) for one, other in pairs])
+    assert torch.allclose(alone, there, atol=1e-5)
+
+
+def test_l2_and_cosine_are_two_words_for_one_thing(network, photos):
+    with torch.no_grad():
+        cosine = (network(photos) * network(photos.flip(0))).sum(1)
+        found = network.distances(photos, photos.flip(0))
+    assert torch.allclose(found, (2 * (1 - cosine)).sqrt(), atol=1e-3)
+
+
+def test_what_the_trunk_saw_once_gives_the_same_distances(judged):
+    torch.manual_seed(1)
+    network = Perceptual(64).eval()
+    torch.nn.init.normal_(network.weights)
+    places = torch.tensor([0, 5, 17, 42])
+    with torch.no_grad():
+        quick = network.measure(judged.originals, judged.guesses, judged.owners)(places)
+        plain = network.distances(judged.originals[judged.owners[places]], judged.guesses[places])
+    assert torch.allclose(quick, plain, atol=1e-4)
+
+
+def test_the_trunk_is_not_trained():
+    trained = {name for name, value in Perceptual(64).named_parameters() if value.requires_grad}
+    assert trained == {"weights", "head.weight", "balance"}
+
+
+def test_sizes_and_backbones_that_cannot_be():
+    with pytest.raises(SettingError, match="size"):
+        Perceptual(4)
+    with pytest.raises(SettingError, match="Unknown model 'resnet19'"):
+        Embedding("resnet19")
+    with pytest.raises(ModelError, match="no linear layer"):
+        _without_classifier(torch.nn.Sequential(torch.nn.ReLU()))
