@@ -1,0 +1,100 @@
+"""EfficientNet-lite0 as TensorFlow trained it, for judges to look through."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glasshouse.weights import load
+
+#: How often, kernel, stride of the first, growth inside, channels out.
+STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+FEATURES = 1280
+
+
+class Same(nn.Conv2d):
+    """A convolution that pads as TensorFlow does: what is odd goes to the right and below."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The convolution of padded images."""
+        pads = []
+        for size, kernel, stride in zip(images.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
+            total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            pads += [total // 2, total - total // 2]
+        return super().forward(F.pad(images, pads))
+
+
+def _unit(inputs: int, outputs: int, kernel: int, stride: int = 1, *, groups: int = 1, rectified: bool = True) -> list[nn.Module]:
+    layers: list[nn.Module] = [
+        Same(inputs, outputs, kernel, stride, groups=groups, bias=False),
+        nn.BatchNorm2d(outputs, eps=1e-3),
+    ]
+    return [*layers, nn.ReLU6()] if rectified else layers
+
+
+class Block(nn.Module):
+    """Widen, look around in every channel by itself, narrow; the input is added where it fits."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, growth: int) -> None:
+        super().__init__()
+        inner = inputs * growth
+        widen = _unit(inputs, inner, 1) if growth > 1 else []
+        around = _unit(inner, inner, kernel, stride, groups=inner)
+        self.layers = nn.Sequential(*widen, *around, *_unit(inner, outputs, 1, rectified=False))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The block's output."""
+        found: Tensor = self.layers(images)
+        return found + images if self.adds else found
+
+
+class EfficientNetLite0(nn.Module):
+    """Features (N, 1280) of images (N, 3, H, W) in [0, 1]; ``classifier`` is ImageNet's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers, inputs = _unit(3, 32, 3, 2), 32
+        for times, kernel, stride, growth, outputs in STAGES:
+            for number in range(times):
+                layers.append(Block(inputs, outputs, kernel, 1 if number else stride, growth))
+                inputs = outputs
+        self.layers = nn.Sequential(*layers, *_unit(inputs, FEATURES, 1))
+        self.classifier = nn.Linear(FEATURES, 1000)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features, averaged over places."""
+        found: Tensor = self.layers((images * 255 - 127) / 128)
+        return found.mean((2, 3))
+
+
+@lru_cache(maxsize=1)
+def efficientnet_lite0() -> EfficientNetLite0:
+    """With its ImageNet weights, which are named otherwise but come in the order of the layers."""
+    network = EfficientNetLite0()
+    theirs = load("efficientnet_lite0")
+    prefixes = ["", *(f"_blocks.{number}." for number in range(sum(stage[0] for stage in STAGES)))]
+    convolutions, norms = ["_conv_stem"], ["_bn0"]
+    for prefix in prefixes[1:]:
+        kinds = ("expand", "depthwise", "project") if f"{prefix}_expand_conv.weight" in theirs else ("depthwise", "project")
+        convolutions += [f"{prefix}_{kind}_conv" for kind in kinds]
+        norms += [f"{prefix}_bn{number}" for number in range(3 - len(kinds), 3)]
+    pairs = zip((m for m in network.layers.modules() if isinstance(m, Same)), [*convolutions, "_conv_head"], strict=True)
+    for module, name in pairs:
+        module.load_state_dict({"weight": theirs[f"{name}.weight"]})
+    for norm, name in zip(
+        (m for m in network.layers.modules() if isinstance(m, nn.BatchNorm2d)), [*norms, "_bn1"], strict=True
+    ):
+        norm.load_state_dict({key: theirs[f"{name}.{key}"] for key in norm.state_dict()})
+    network.classifier.load_state_dict({key: theirs[f"_fc.{key}"] for key in ("weight", "bias")})
+    return network.requires_grad_(False).eval()
