@@ -34,12 +34,9 @@ class Same(nn.Conv2d):
         return super().forward(F.pad(images, pads))
 
 
-def _unit(inputs: int, outputs: int, kernel: int, stride: int = 1, *, groups: int = 1, rectified: bool = True) -> list[nn.Module]:
-    layers: list[nn.Module] = [
-        Same(inputs, outputs, kernel, stride, groups=groups, bias=False),
-        nn.BatchNorm2d(outputs, eps=1e-3),
-    ]
-    return [*layers, nn.ReLU6()] if rectified else layers
+def _unit(inputs: int, outputs: int, kernel: int, stride: int = 1, *, groups: int = 1) -> list[nn.Module]:
+    convolution = Same(inputs, outputs, kernel, stride, groups=groups, bias=False)
+    return [convolution, nn.BatchNorm2d(outputs, eps=1e-3), nn.ReLU6()]
 
 
 class Block(nn.Module):
@@ -50,7 +47,7 @@ class Block(nn.Module):
         inner = inputs * growth
         widen = _unit(inputs, inner, 1) if growth > 1 else []
         around = _unit(inner, inner, kernel, stride, groups=inner)
-        self.layers = nn.Sequential(*widen, *around, *_unit(inner, outputs, 1, rectified=False))
+        self.layers = nn.Sequential(*widen, *around, *_unit(inner, outputs, 1)[:-1])
         self.adds = stride == 1 and inputs == outputs
 
     def forward(self, images: Tensor) -> Tensor:
@@ -83,18 +80,19 @@ def efficientnet_lite0() -> EfficientNetLite0:
     """With its ImageNet weights, which are named otherwise but come in the order of the layers."""
     network = EfficientNetLite0()
     theirs = load("efficientnet_lite0")
-    prefixes = ["", *(f"_blocks.{number}." for number in range(sum(stage[0] for stage in STAGES)))]
     convolutions, norms = ["_conv_stem"], ["_bn0"]
-    for prefix in prefixes[1:]:
-        kinds = ("expand", "depthwise", "project") if f"{prefix}_expand_conv.weight" in theirs else ("depthwise", "project")
-        convolutions += [f"{prefix}_{kind}_conv" for kind in kinds]
-        norms += [f"{prefix}_bn{number}" for number in range(3 - len(kinds), 3)]
-    pairs = zip((m for m in network.layers.modules() if isinstance(m, Same)), [*convolutions, "_conv_head"], strict=True)
-    for module, name in pairs:
-        module.load_state_dict({"weight": theirs[f"{name}.weight"]})
-    for norm, name in zip(
-        (m for m in network.layers.modules() if isinstance(m, nn.BatchNorm2d)), [*norms, "_bn1"], strict=True
-    ):
-        norm.load_state_dict({key: theirs[f"{name}.{key}"] for key in norm.state_dict()})
+    for number in range(sum(stage[0] for stage in STAGES)):
+        block = f"_blocks.{number}."
+        kinds = [kind for kind in ("expand", "depthwise", "project") if f"{block}_{kind}_conv.weight" in theirs]
+        convolutions += [f"{block}_{kind}_conv" for kind in kinds]
+        norms += [f"{block}_bn{place}" for place in range(3 - len(kinds), 3)]
+    named: dict[type[nn.Module], list[str]] = {
+        Same: [*convolutions, "_conv_head"],
+        nn.BatchNorm2d: [*norms, "_bn1"],
+    }
+    for kind, names in named.items():
+        ours = (module for module in network.layers.modules() if isinstance(module, kind))
+        for module, name in zip(ours, names, strict=True):
+            module.load_state_dict({key: theirs[f"{name}.{key}"] for key in module.state_dict()})
     network.classifier.load_state_dict({key: theirs[f"_fc.{key}"] for key in ("weight", "bias")})
     return network.requires_grad_(False).eval()

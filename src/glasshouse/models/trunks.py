@@ -48,6 +48,15 @@ def vgg16() -> Slices:
     return _trunk(vision.vgg16(weights=None).features, (3, 8, 15, 22, 29), "vgg16")
 
 
+@lru_cache(maxsize=1)
+def mobilenet_v2() -> nn.Sequential:
+    """MobileNetV2's convolutions (N, 1280, H / 32, W / 32) with ImageNet weights."""
+    network = vision.mobilenet_v2(weights=None)
+    network.load_state_dict(load("mobilenet_v2"))
+    layers: nn.Sequential = network.features
+    return layers.requires_grad_(False).eval()
+
+
 def empty_alexnet() -> Slices:
     """The same with fresh weights, for those who bring their own."""
     with torch.device("meta"):  # the classifier, which is cut off, would take a second to fill
