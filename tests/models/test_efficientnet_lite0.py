@@ -33,4 +33,4 @@ def test_pads_as_tensorflow_does(size, kernel, stride):
     found = layer(torch.ones(1, 1, size, size))
     assert found.shape[-1] == -(-size // stride)
     total = max((found.shape[-1] - 1) * stride + kernel - size, 0)
-    assert float(found[0, 0, 0, 0]) == (kernel - total // 2) ** 2
+    assert found[0, 0, 0, 0].item() == (kernel - total // 2) ** 2

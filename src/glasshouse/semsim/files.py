@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 
 import torch
@@ -47,12 +45,6 @@ def load(file: Path) -> Network:
     except RuntimeError as error:
         raise WeightsError(f"{file} does not fit the network it names: train or install it again.") from error
     return network.requires_grad_(False).eval()
-
-
-@lru_cache(maxsize=1)
-def shipped() -> Network:
-    """The network that comes with Glasshouse."""
-    return load(Path(str(files("glasshouse.semsim") / "semsim.safetensors")))
 
 
 def _packed(name: str, value: torch.Tensor) -> torch.Tensor:
