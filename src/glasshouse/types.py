@@ -74,7 +74,11 @@ class SharedUpdate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """All that an attacker may know. It never holds the images that are to be found."""
+    """All that an attacker may know. It never holds the images that are to be found.
+
+    ``public`` are images (M, C, H, W) of others; ``defense`` is the SPEC of the client's defense, without key or
+    random numbers: most attacks ignore it.
+    """
 
     rounds: tuple[SharedUpdate, ...]
     image: ImageSpec
@@ -82,6 +86,7 @@ class Observation:
     batchnorm: BatchNorm = "eval"
     labels: Tensor | None = None
     public: Tensor | None = None
+    defense: str = "none"
 
     @property
     def offers(self) -> frozenset[Capability]:

@@ -71,6 +71,13 @@ class InversionAttack(ABC):
                 f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. Choose another attack."
             )
 
+    def batches(self, images: int) -> tuple[tuple[int, ...], ...] | None:
+        """Which of a client's images each message is about, where the attacker calls them up and so knows it.
+
+        None, as by default, is one message about all of them, whose order nobody knows.
+        """
+        return None
+
     @abstractmethod
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Return ``seen.batch_size`` images in [0, 1]; the model is in the victim's batch-norm mode."""
