@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Called with the share of the work done, in [0, 1].
 Progress = Callable[[float], None]
 
+#: Places of images, among those behind an observation, that each of several messages is about.
+Batches = tuple[tuple[int, ...], ...]
+
 #: How batch norm behaved when the shared gradient was computed.
 BatchNorm = Literal["eval", "train"]
 
@@ -129,6 +132,7 @@ class Threat:
     round: str
     tuning: str
     snr_db: float | None
+    adversary: str = "none"
 
 
 @dataclass(frozen=True, slots=True)

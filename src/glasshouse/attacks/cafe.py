@@ -17,7 +17,7 @@ from glasshouse.functional.indexed import layer_inputs, loss_gradients, membersh
 from glasshouse.functional.variation import total_variation
 from glasshouse.models.vertical import Vertical
 from glasshouse.registry import setting
-from glasshouse.types import Capability, Observation, Progress, Reconstruction, SharedUpdate
+from glasshouse.types import Batches, Capability, Observation, Progress, Reconstruction, SharedUpdate
 
 MORE_ROUNDS = 10  # as many random batches more than images make the equations solvable for certain
 
@@ -40,6 +40,7 @@ class CAFE(InversionAttack):
     """
 
     paper: ClassVar[str] = "Jin et al. 2021, CAFE: Catastrophic Data Leakage in Vertical Federated Learning"
+    adversary: ClassVar[str] = "honest-but-curious server of a vertical federation"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.GRADIENT, Capability.SAMPLE_INDICES})
 
     rounds: int | None = setting(None, "batches of half of the images that the server calls; none for images + 10")
@@ -56,7 +57,7 @@ class CAFE(InversionAttack):
         checks.at_least("features", self.features, 0)
         checks.at_least("tv", self.tv, 0)
 
-    def batches(self, images: int) -> tuple[tuple[int, ...], ...]:
+    def batches(self, images: int) -> Batches:
         """Random halves of the images, as the server of a vertical federation calls them up."""
         rng = torch.Generator().manual_seed(images)
         size = -(-images // 2)

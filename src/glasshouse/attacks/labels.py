@@ -42,14 +42,26 @@ def recovered_labels(model: nn.Module, seen: Observation, *, rng: torch.Generato
     return torch.arange(len(counts)).repeat_interleave(counts)
 
 
+def last_layer(model: nn.Module, classes: int) -> tuple[str, str | None] | None:
+    """Names of weight and bias of the last linear layer with one output for each class, where there are such."""
+    names = parameter_names(model)
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    for name in reversed(names):
+        stem, _, kind = name.rpartition(".")
+        if kind == "weight" and len(shapes[name]) == 2 and shapes[name][0] == classes:
+            bias = f"{stem}.bias" if stem else "bias"
+            return name, bias if bias in names else None
+    return None
+
+
 def _last_layer(model: nn.Module, seen: Observation) -> tuple[Tensor | None, Tensor]:
     """Gradients of the classifier's bias, if there is one, and weight."""
+    found = last_layer(model, seen.image.classes)
+    if found is None:
+        raise CapabilityError(
+            f"Labels cannot be recovered: the model has no last linear layer with {seen.image.classes} outputs. "
+            "Give the labels."
+        )
+    weight, bias = found
     shared = seen.rounds[0].tensors
-    classes = seen.image.classes
-    for name in reversed(parameter_names(model)):
-        stem, _, kind = name.rpartition(".")
-        if kind == "weight" and shared[name].ndim == 2 and len(shared[name]) == classes:
-            return shared.get(f"{stem}.bias"), shared[name]
-    raise CapabilityError(
-        f"Labels cannot be recovered: the model has no last linear layer with {classes} outputs. Give the labels."
-    )
+    return None if bias is None else shared[bias], shared[weight]

@@ -22,7 +22,8 @@ def loss_gradients(shares: Tensor, bias_gradients: Tensor) -> Tensor:
     The bias gradient of a batch is the mean of its samples' loss gradients: least squares over the batches
     (Jin et al. 2021, step 1). Exact where the batches are as many, and as different, as the samples.
     """
-    return torch.linalg.pinv(shares) @ bias_gradients.double()
+    pulls: Tensor = torch.linalg.pinv(shares) @ bias_gradients.double()
+    return pulls
 
 
 def layer_inputs(shares: Tensor, pulls: Tensor, weight_gradients: Sequence[Tensor]) -> Tensor:
@@ -38,4 +39,5 @@ def layer_inputs(shares: Tensor, pulls: Tensor, weight_gradients: Sequence[Tenso
     right = torch.zeros(len(pulls), weight_gradients[0].shape[1], dtype=torch.float64)
     for row, gradient in zip(shares, weight_gradients, strict=True):
         right += row[:, None] * (units @ gradient.double())
-    return torch.linalg.pinv(system, hermitian=True) @ right / lengths
+    inputs: Tensor = torch.linalg.pinv(system, hermitian=True) @ right / lengths
+    return inputs

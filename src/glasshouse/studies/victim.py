@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from glasshouse.errors import GlasshouseError, ModelError
 from glasshouse.functional.gradients import signal_to_noise_db
 from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.training import Computed, Gradients, Samples, plain_gradients
-from glasshouse.types import BatchNorm, ImageSpec, Observation, SharedUpdate
+from glasshouse.types import Batches, BatchNorm, ImageSpec, Observation, SharedUpdate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ def share(
     batchnorm: BatchNorm,
     give_labels: bool,
     rng: torch.Generator,
-    batches: Sequence[tuple[int, ...]] | None = None,
+    batches: Batches | None = None,
     public: Tensor | None = None,
 ) -> Shared:
     """Compute the gradient of a batch as a client does, defend it, and hand over what the server sees.
@@ -46,7 +46,8 @@ def share(
     """
     own_samples = Samples(images, labels, image.classes)
     samples = defense.on_samples(own_samples, rng=rng)
-    rounds, clean = [], []
+    rounds: list[SharedUpdate] = []
+    clean: list[Tensor] = []
     for indices in [None] if batches is None else batches:
         chosen = list(range(len(images)) if indices is None else indices)
         raw = _computed(plain_gradients, model, _some(own_samples, chosen), batchnorm)
