@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from glasshouse import checks
 from glasshouse.attacks.base import InversionAttack, attacks
-from glasshouse.attacks.gradattack import statistics
 from glasshouse.errors import CapabilityError
 from glasshouse.functional.variation import total_variations
 from glasshouse.registry import setting
@@ -31,10 +30,7 @@ class ModelInversion(InversionAttack):
     start, so it speaks of a person only where a class is a person.
     """
 
-    paper: ClassVar[str] = (
-        "Fredrikson et al. 2015, Model Inversion Attacks that Exploit Confidence Information; "
-        "Yin et al. 2020, Dreaming to Distill (the prior of batch norm)"
-    )
+    paper: ClassVar[str] = "Fredrikson et al. 2015, Model Inversion Attacks that Exploit Confidence Information"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.LABELS})
     together: ClassVar[int] = 64
 
@@ -42,13 +38,12 @@ class ModelInversion(InversionAttack):
     lr: float = setting(0.05, "step size of Adam in [0, 1] pixels")
     tv: float = setting(10.0, "weight of total variation beside the cross-entropy of one image")
     l2: float = setting(0.1, "weight of the summed squared distance of pixels from grey")
-    bn: float = setting(0.1, "weight of the distance from the running statistics, where the model has batch norm")
     contrast: float = setting(0.2, "standard deviation to which the pixels of a finished image are stretched")
 
     def __post_init__(self) -> None:
         checks.at_least("steps", self.steps, 1)
         checks.at_least("lr", self.lr, 1e-9)
-        for name in ("tv", "l2", "bn"):
+        for name in ("tv", "l2"):
             checks.at_least(name, getattr(self, name), 0)
         checks.between("contrast", self.contrast, 0.01, 0.5)
 
@@ -80,12 +75,10 @@ class ModelInversion(InversionAttack):
         dummy = start.clamp(0, 1).requires_grad_()
         optimizer = torch.optim.Adam([dummy], lr=self.lr)
         for step in range(self.steps):
-            with statistics(model, len(dummy)) as distances:
-                misfits = F.cross_entropy(model(dummy), labels, reduction="none")
+            misfits = F.cross_entropy(model(dummy), labels, reduction="none")
             rough = self.tv * total_variations(dummy, 1)
             grey = self.l2 * (dummy - GREY).square().flatten(1).sum(1)
-            unlike = self.bn * len(dummy) * torch.stack(distances).sum() if distances else dummy.new_zeros(())
-            (dummy.grad,) = torch.autograd.grad((misfits + rough + grey).sum() + unlike, dummy)
+            (dummy.grad,) = torch.autograd.grad((misfits + rough + grey).sum(), dummy)
             optimizer.step()
             with torch.no_grad():
                 dummy.clamp_(0, 1)
