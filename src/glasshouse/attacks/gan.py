@@ -127,7 +127,7 @@ class Adversary:
                 )
             loss = F.cross_entropy(logits, torch.full((self.SAMPLES,), self.attack.target))
             self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             self.optimizer.step()
         return float(loss.detach())
 
