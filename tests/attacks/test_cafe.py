@@ -18,8 +18,8 @@ from glasshouse.studies.assignment import assigned
 from glasshouse.studies.victim import share
 from glasshouse.types import Observation
 
-BATCH = 12
-SMALL = "vertical:width=6,units=8"  # fewer units than images: one batch alone would not tell them apart
+BATCH = 8
+SMALL = "vertical:width=6,units=6"  # fewer units than images: one batch alone would not tell them apart
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -51,7 +51,7 @@ def psnr(truth: torch.Tensor, guess: torch.Tensor) -> float:
 
 def test_a_batch_is_recovered_with_its_labels_in_order(model, digits):
     images, labels = digits
-    found = attacks.create("cafe:steps=150")(model, seen_by_server(model, digits), rng=rng())
+    found = attacks.create("cafe:steps=120,lr=0.15")(model, seen_by_server(model, digits), rng=rng())
     assert psnr(images, found.images) > 25
     assert found.labels.tolist() == labels.tolist()
     # indices are known, so that images need no assignment
@@ -67,7 +67,7 @@ def test_dlg_does_not_take_the_same_batch_apart(model, digits):
             rng=rng(),
         ).seen
     )  # fmt: skip
-    guess = attacks.create("dlg:steps=4,restarts=1")(model, whole, rng=rng()).images
+    guess = attacks.create("dlg:steps=2,restarts=1")(model, whole, rng=rng()).images
     assert psnr(images, guess) < 15
 
 
@@ -83,7 +83,7 @@ def test_the_first_two_steps_are_exact(model, digits):
 
 
 def test_noise_makes_it_worse(model, digits):
-    spec = "cafe:steps=60"
+    spec = "cafe:steps=60,lr=0.15"
     clean, noisy = (
         psnr(digits[0], attacks.create(spec)(model, seen_by_server(model, digits, defense), rng=rng()).images)
         for defense in ("none", "gaussian:sigma=0.1")

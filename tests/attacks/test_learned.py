@@ -16,7 +16,7 @@ from glasshouse.metrics import create as create_metric
 from glasshouse.studies.scoring import identified, mean_colors
 from glasshouse.studies.victim import share
 
-SHORT = "learned:images=300,hashed=64,steps=20,width=8"
+SHORT = "learned:images=160,hashed=64,steps=15,width=8"
 COUNT = 8
 
 
@@ -28,7 +28,7 @@ def rng(seed: int = 0) -> torch.Generator:
 def world():
     """A LeNet, test digits with labels, and public digits of others."""
     digits = data.load("digits")
-    public = data.load("digits", split="train").batch(range(300))[0]
+    public = data.load("digits", split="train").batch(range(160))[0]
     return models.create("lenet:width=6", digits.spec), *digits.batch(range(COUNT)), public
 
 
