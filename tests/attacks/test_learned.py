@@ -11,7 +11,6 @@ from glasshouse import data, defenses, models
 from glasshouse.attacks import attacks
 from glasshouse.attacks.learned import practice_labels
 from glasshouse.errors import CapabilityError, SettingError
-from glasshouse.functional.hashing import Hashing
 from glasshouse.metrics import create as create_metric
 from glasshouse.studies.scoring import identified, mean_colors
 from glasshouse.studies.victim import share
@@ -82,11 +81,6 @@ def test_half_of_the_labels_are_the_models_own(world):
     labels = practice_labels(model, public, 10, rng())
     assert 0.45 < float((labels == own).float().mean()) < 0.7
     assert len(labels.unique()) == 10
-
-
-def test_nothing_but_the_gradient_is_read(world):
-    hashing = Hashing.drawn(sum(one.numel() for one in world[0].parameters()), 16, rng())
-    assert hashing(seen(world)[0].rounds[0].tensors).shape == (16,)
 
 
 def test_without_public_images_it_is_refused_with_what_to_do(world):

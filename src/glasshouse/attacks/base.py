@@ -76,7 +76,7 @@ class InversionAttack(ABC):
             raise CapabilityError(
                 f"Attack '{self.name}' needs {', '.join(sorted(missing))}, which this attacker does not have: "
                 f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. "
-                f"{' and '.join([*ways])}{', or choose' if ways else 'Choose'} another attack."
+                f"{' and '.join(ways)}{', or choose' if ways else 'Choose'} another attack."
             )
 
     def batches(self, images: int) -> Batches | None:
