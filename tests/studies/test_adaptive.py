@@ -12,13 +12,21 @@ from glasshouse import data
 from glasshouse.errors import DataError, SettingError
 from glasshouse.reports.comparison import COLUMNS, draw_pictures, draw_tradeoff, worst
 from glasshouse.studies import adaptive
-from glasshouse.studies.adaptive import Comparison, Variant, compare
+from glasshouse.models import own
+from glasshouse.studies.adaptive import compare
+from glasshouse.studies.comparison import Comparison, Shelf, deal
+from glasshouse.studies.variants import ResizedClient, Variant
 from glasshouse.training import Samples
 
 PLAN = Comparison(
     dataset="digits", images=6, gallery=12, train=60, model="resnet20:width=4", epochs=1, steps=2, versions=2
 )
 VARIANTS = ["none", "csvar", "pixelate:factor=4@16"]
+
+
+def shelf(directory, plan=PLAN) -> Shelf:
+    dealt = deal(plan, None)
+    return Shelf.of(plan, dealt, own.build(plan.model, dealt.spec), directory)
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +63,12 @@ def test_undefended_images_are_what_they_are(measured):
 def test_pictures_and_trade_off_are_drawn(measured):
     directory, rows, _ = measured
     assert draw_tradeoff(rows).startswith(b"\x89PNG")
-    stems = [adaptive.row_file(PLAN, row["variant"], directory).stem for row in rows]
+    stems = [shelf(directory).file(Variant.parse(row["variant"])).stem for row in rows]
     assert draw_pictures(directory, list(zip(rows, stems, strict=True)), 4).startswith(b"\x89PNG")
 
 
 def test_time_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(adaptive, "_train_judge", lambda *_: None)
+    shelf(tmp_path).judge.touch()  # as if trained
     assert compare(PLAN, VARIANTS, tmp_path, minutes=0) == []
 
 
@@ -85,4 +93,5 @@ def test_enlarged_defenses_act_on_enlarged_images(rng):
 
 def test_a_data_set_without_test_images_is_refused(tmp_path):
     with pytest.raises(DataError, match="practise on the very images"):
-        adaptive.measure(dataclasses.replace(PLAN, dataset="faces"), "none", tmp_path, None)
+        compare(dataclasses.replace(PLAN, dataset="faces"), ["none"], tmp_path / "new")
+    assert not (tmp_path / "new").exists()

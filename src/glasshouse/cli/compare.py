@@ -43,8 +43,8 @@ def compare(
     from glasshouse.cli.screen import counting
     from glasshouse.files import write_atomic
     from glasshouse.reports.comparison import COLUMNS, draw_tradeoff, worst
-    from glasshouse.studies.adaptive import Comparison
     from glasshouse.studies.adaptive import compare as run
+    from glasshouse.studies.comparison import Comparison
 
     chosen = list(defense or DEFAULT)
     plan = Comparison(
@@ -61,16 +61,20 @@ def compare(
     )
     with counting("Comparing", "defenses") as progress:
         rows = run(plan, chosen, out, root=data_root, workers=workers, minutes=minutes, progress=progress)
-    result: dict[str, Any] = {"schema": 1, "rows": rows}
+    result: dict[str, Any] = {"schema": 2, "rows": rows}
     write_atomic(out / "comparison.json", json.dumps(result, indent=1, allow_nan=False).encode())
-    if rows:
-        write_atomic(out / "comparison.png", draw_tradeoff(rows))
+    measured = [row for row in rows if "failed" not in row]
+    if measured:
+        write_atomic(out / "comparison.png", draw_tradeoff(measured))
     if as_json:
         print(json.dumps(result, allow_nan=False))
         return
     table = Table(*COLUMNS, title=f"{data}: the worst attack counts (95 % intervals)")
-    for row in rows:
+    for row in measured:
         table.add_row(*worst(row).cells())
     Console().print(table)
-    left = len(chosen) - len(rows)
+    for row in rows:
+        if "failed" in row:
+            print(f"failed: {row['variant']}: {row['failed']}")
+    left = len(chosen) - len(measured)
     print(f"{left} defenses are left: run the same command again." if left else f"Picture: {out / 'comparison.png'}")

@@ -17,6 +17,7 @@ from glasshouse.defenses.base import Defense, defenses
 from glasshouse.errors import DataError, SettingError
 from glasshouse.functional import shuffle as blocks
 from glasshouse.registry import secret, setting
+from glasshouse.types import Stage
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Images = TypeVar("Images", Array, Tensor)
@@ -91,7 +92,9 @@ class CSVAR(Defense):
     """
 
     paper: ClassVar[str] = "CSVAR: Enhancing Visual Privacy in Federated Learning via Adaptive Shuffling"
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.IMAGES})
     moves_blocks: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     block_size: int | None = setting(None, "size of all blocks; adaptive (S/4 or S/2 by variance) when not set")
     channel_wise: bool = setting(True, "channels are shuffled independently; else they move together")
@@ -125,9 +128,11 @@ class CSVAR(Defense):
         return self._shuffled(image, self.key, identity)
 
     def on_images(self, images: Tensor, *, rng: torch.Generator) -> Tensor:
-        """Shuffle the images that the client computes with."""
-        key = self.key or drawn_key(rng)
-        return self._shuffled(images, key, [f"image/{index:06d}" for index in range(len(images))])
+        """Shuffle the images that the client computes with, each under the hash of its content.
+
+        Places in the batch would not do: a set that is worked on in batches would repeat its shuffles.
+        """
+        return self._shuffled(images, self.key or drawn_key(rng), None)
 
     def _shuffled(self, images: Images, key: bytes, ids: str | Sequence[str] | None) -> Images:
         return _apply(images, key, ids, self.epoch, self.block_size, self.channel_wise, inverse=False)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glasshouse import checks
 from glasshouse.attacks.unshuffling import inverse, linker
-from glasshouse.attacks.unshuffling.practice import Practice
+from glasshouse.attacks.unshuffling.practice import Practice, as_a_client
 from glasshouse.collection.manifest import Header, Manifest
 from glasshouse.collection.protect import read_version
 from glasshouse.collection.sources import Picture, open_source
@@ -183,7 +183,7 @@ def _practice(others: Tensor, attacked: Tensor, header: Header, plan: ProtectedA
     rng = torch.Generator().manual_seed(plan.seed)
     shuffle = CSVAR(block_size=header.block_size, channel_wise=header.channel_wise)
     labels = torch.zeros(len(others), dtype=torch.long)
-    return Practice(Samples(others, labels), lambda samples: shuffle.on_images(samples.images, rng=rng))
+    return Practice(Samples(others, labels), as_a_client(shuffle, rng))
 
 
 def _stacked(pixels: Sequence[Array]) -> Tensor:
