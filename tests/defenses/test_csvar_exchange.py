@@ -215,7 +215,7 @@ def test_a_client_keeps_its_key_over_the_epochs():
 
 def test_versions_can_hardly_be_linked_or_identified_by_what_csvar_keeps():
     from glasshouse.attacks.unshuffling.thumbnail import nearest
-    from glasshouse.studies.materials import photo_crops
+    from glasshouse.data.crops import photo_crops
     from glasshouse.studies.shuffled import _features
     from glasshouse.types import ImageSpec
 

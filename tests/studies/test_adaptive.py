@@ -10,12 +10,12 @@ import torch
 
 from glasshouse import data
 from glasshouse.errors import DataError, SettingError
+from glasshouse.models import own
 from glasshouse.reports.comparison import COLUMNS, draw_pictures, draw_tradeoff, worst
 from glasshouse.studies import adaptive
-from glasshouse.models import own
 from glasshouse.studies.adaptive import compare
 from glasshouse.studies.comparison import Comparison, Shelf, deal
-from glasshouse.studies.variants import ResizedClient, Variant
+from glasshouse.studies.variants import Variant
 from glasshouse.training import Samples
 
 PLAN = Comparison(

@@ -12,10 +12,10 @@ from PIL import Image
 
 from glasshouse.collection import protect
 from glasshouse.collection.protect import read_version
+from glasshouse.data.crops import photo_crops
 from glasshouse.data.images import read_image
 from glasshouse.errors import DataError, SettingError, StudyError
 from glasshouse.studies import protected as module
-from glasshouse.studies.materials import photo_crops
 from glasshouse.studies.protected import ProtectedAudit, ProtectedResult, audit_protected
 from glasshouse.studies.shuffled import Protected
 from glasshouse.types import ImageSpec

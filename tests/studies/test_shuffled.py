@@ -15,9 +15,9 @@ from glasshouse.attacks.unshuffling import inverse, linker
 from glasshouse.attacks.unshuffling.grid import groups
 from glasshouse.attacks.unshuffling.practice import Practice
 from glasshouse.attacks.unshuffling.thumbnail import thumbnail
+from glasshouse.data.crops import photo_crops
 from glasshouse.defenses import create, csvar
 from glasshouse.functional.intervals import share_interval
-from glasshouse.studies.materials import photo_crops
 from glasshouse.studies.shuffled import (
     Budget,
     Findings,

@@ -26,6 +26,7 @@ from glasshouse.types import JSON
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EXTRAS = "labels.npz"
+RESTORING = ".restoring"  # lies in a directory whose restoring is not finished
 
 #: Called with how many images are done.
 Counted = Callable[[int], None]
@@ -81,7 +82,10 @@ def protect(
 def unprotect(
     directory: Path, back: Path, *, key: bytes, epoch: int = 0, progress: Counted = lambda images: None
 ) -> int:
-    """Restore every image from one epoch's version, to the bit, as PNG files; return how many."""
+    """Restore every image from one epoch's version, to the bit, as PNG files; return how many.
+
+    The same call goes on after a failure or a kill: what is there already was written whole.
+    """
     manifest = Manifest(directory)
     header = manifest.header()
     if header.format != csvar.FORMAT.decode():
@@ -90,10 +94,14 @@ def unprotect(
         raise DataError(f"This key did not protect {directory}: give the key file that was used.")
     checks.one_of("format", header.files, FORMATS)
     checks.between("epoch", epoch, 0, header.epochs - 1)
-    if back.exists() and (not back.is_dir() or any(back.iterdir())):
-        raise DataError(f"{back} is not empty: choose another directory.")
+    manifest.check_finished()
+    begun = _begin_restoring(back, manifest)
     count = 0
     for version, pixels in _versions(directory, header, manifest, epoch):
+        count += 1
+        target = back / f"{_inside(version.identity)}.png"
+        if target.exists():
+            continue
         restored = csvar.unshuffle(
             pixels,
             key=key,
@@ -104,10 +112,22 @@ def unprotect(
         )
         if original_check(key, version.identity, restored) != version.original:
             raise DataError(f"'{version.identity}' does not restore to what was protected: its file was changed.")
-        write_atomic(back / f"{_inside(version.identity)}.png", encode(restored))
-        count += 1
+        write_atomic(target, encode(restored))
         progress(count)
+    begun.unlink()
     return count
+
+
+def _begin_restoring(back: Path, manifest: Manifest) -> Path:
+    """Mark a directory as one that is being restored from this very set; refuse any other that is not empty."""
+    mark, told = back / RESTORING, hashlib.sha256(manifest.path.read_bytes()).hexdigest()
+    if mark.is_file() and mark.read_text(encoding="ascii", errors="replace") == told:
+        sweep(back, *(path for path in back.rglob("*") if path.is_dir()))
+        return mark
+    if back.exists() and (not back.is_dir() or any(back.iterdir())):
+        raise DataError(f"{back} is not empty: choose another directory.")
+    write_atomic(mark, told.encode())
+    return mark
 
 
 def read_version(directory: Path, epoch: int) -> Iterator[tuple[str, Array]]:

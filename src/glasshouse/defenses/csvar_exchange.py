@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glasshouse import checks
 from glasshouse.defenses.base import Defense, defenses
-from glasshouse.defenses.csvar import CSVAR, Array, check_key, drawn_key, region_size
+from glasshouse.defenses.csvar import CSVAR, Array, check_epoch, check_key, drawn_key, region_size
 from glasshouse.registry import secret, setting
 from glasshouse.training import Samples
 from glasshouse.types import Stage
@@ -50,7 +50,7 @@ class CSVARExchange(Defense):
         checks.at_least("k", self.k, 1)
         checks.at_least("blend", self.blend, 1)
         checks.at_least("dither", self.dither, 0)
-        checks.at_least("epoch", self.epoch, 0)
+        check_epoch(self.epoch)
         if self.key is not None:
             check_key(self.key)
 
@@ -143,7 +143,7 @@ class CSVARExchange(Defense):
 
     def _random(self, purpose: bytes, *, always: bool = False) -> np.random.Generator:
         """A generator for one purpose, in one epoch or always the same, under the key."""
-        digest = self._digest(purpose + (b"" if always else self.epoch.to_bytes(8, "big")))
+        digest = self._digest(purpose + (b"" if always else int(self.epoch).to_bytes(8, "big")))
         return np.random.Generator(np.random.Philox(key=np.frombuffer(digest, "<u8")[:2]))
 
     def _digest(self, message: bytes) -> bytes:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from glasshouse.attacks.unshuffling.practice import Practice
+from glasshouse.data.crops import photo_crops
 from glasshouse.defenses import create
-from glasshouse.studies.materials import photo_crops
 from glasshouse.training import Samples
 from glasshouse.types import ImageSpec
 
