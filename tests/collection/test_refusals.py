@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from PIL import Image
 
 from glasshouse.collection import protect, unprotect
 from glasshouse.collection.manifest import NAME
-from glasshouse.errors import GlasshouseError, SettingError
+from glasshouse.collection.sources import open_source
+from glasshouse.errors import DataError, GlasshouseError, SettingError
 
 KEY = bytes(range(32))
 
@@ -111,6 +113,28 @@ def test_an_archive_with_another_number_of_images_is_refused(tmp_path, rows):
         unprotect(tmp_path / "out", tmp_path / "back", key=KEY)
 
 
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    source = folder(tmp_path / "in", "a")
+    (source / "closed").mkdir()
+    listed = os.scandir
+
+    def closed(path):
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(DataError, match=r"closed cannot be listed \(Permission denied\)"):
+        protect(source, tmp_path / "out", key=KEY, epochs=1)
+
+
+def test_some_images_of_a_source(tmp_path):
+    source = folder(tmp_path / "in", "abc")
+    np.savez(tmp_path / "set.npz", x_train=np.zeros((3, 8, 8), np.uint8))
+    assert [one.identity for one in open_source(source).some({"a", "c", "z"})] == ["a", "c"]
+    assert [one.identity for one in open_source(tmp_path / "set.npz").some({"x_train/000001"})] == ["x_train/000001"]
+
+
 def test_names_that_are_no_text_are_kept(tmp_path):
     source = folder(tmp_path / "in", "a")
     (source / "a.png").rename(source / "b\udcff.png")
@@ -119,6 +143,7 @@ def test_names_that_are_no_text_are_kept(tmp_path):
 
 def test_a_full_disk_leaves_no_half_of_a_key(tmp_path):
     code = f"""
+import os
 import resource
 from pathlib import Path
 from glasshouse.collection import new_key
