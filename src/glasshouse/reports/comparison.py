@@ -43,8 +43,8 @@ class Worst:
     recognised: JSON
     identified: JSON
     linked: JSON | None
-    member: JSON
-    group: JSON
+    member: JSON | None
+    group: JSON | None
 
     def cells(self) -> list[str]:
         """The row of a table."""
@@ -58,8 +58,8 @@ class Worst:
             percent(self.recognised),
             percent(self.identified),
             "" if self.linked is None else percent(self.linked),
-            number(self.member),
-            percent(self.group),
+            "" if self.member is None else number(self.member),
+            "" if self.group is None else percent(self.group),
         ]
 
 
@@ -80,8 +80,8 @@ def worst(row: JSON) -> Worst:
         recognised=_most([scores["recognised"] for scores in pictures.values()]),
         identified=_most([scores["share"] for name, scores in parts.items() if name.startswith("re-identified")]),
         linked=_most(linked) if linked else None,
-        member=_most([scores["auc"] for scores in asked]),
-        group=_most([scores["group found"] for scores in asked]),
+        member=_most([scores["auc"] for scores in asked]) if asked else None,
+        group=_most([scores["group found"] for scores in asked]) if asked else None,
     )
 
 
