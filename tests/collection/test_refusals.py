@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from glasshouse.collection import protect, unprotect
+from glasshouse.collection.formats import FORMATS, Npz
 from glasshouse.collection.manifest import NAME
 from glasshouse.collection.sources import open_source
 from glasshouse.errors import DataError, GlasshouseError, SettingError
@@ -126,6 +127,33 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", closed)
     with pytest.raises(DataError, match=r"closed cannot be listed \(Permission denied\)"):
         protect(source, tmp_path / "out", key=KEY, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        (np.zeros((3, 0, 8, 3), np.uint8), "whose images are empty"),
+        (np.full((3, 8, 8, 3), np.nan, np.float32), "give 8-bit"),
+    ],
+)
+def test_a_source_that_is_refused_leaves_nothing_that_refuses_the_next(tmp_path, pixels, message):
+    np.savez(tmp_path / "bad.npz", x_train=pixels, y_train=np.zeros(3))
+    with pytest.raises(DataError, match=message):
+        protect(tmp_path / "bad.npz", tmp_path / "out", key=KEY, epochs=1)
+    assert {path.name for path in (tmp_path / "out").iterdir()} <= {".lock"}
+    assert protect(folder(tmp_path / "in", "ab"), tmp_path / "out", key=KEY, epochs=2, files="npz").images == 2
+
+
+def test_what_was_written_is_not_forgotten(tmp_path, monkeypatch):
+    source = folder(tmp_path / "in", "abc")
+    (source / "c.png").unlink()
+    folder(source, "d", size=8)
+    monkeypatch.setitem(FORMATS, "npz", Npz(images=2))
+    folder(source, "e", size=16)
+    with pytest.raises(DataError, match="different shapes"):
+        protect(source, tmp_path / "out", key=KEY, epochs=1, files="npz")
+    with pytest.raises(DataError, match="other settings"):
+        protect(source, tmp_path / "out", key=KEY, epochs=1, files="png")
 
 
 def test_some_images_of_a_source(tmp_path):

@@ -20,8 +20,8 @@ from glasshouse.collection.formats import FORMATS, Format, encode, grouped
 from glasshouse.collection.manifest import Header, Manifest, Version, key_check, original_check
 from glasshouse.collection.sources import Folder, Picture, Source, Unreadable, open_source
 from glasshouse.defenses import csvar
-from glasshouse.errors import DataError
-from glasshouse.files import sole_owner, sweep, write_atomic
+from glasshouse.errors import DataError, GlasshouseError
+from glasshouse.files import LOCK, sole_owner, sweep, write_atomic
 from glasshouse.types import JSON
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,6 +30,8 @@ RESTORING = ".restoring"  # lies in a directory whose restoring is not finished
 
 #: Called with how many images are done.
 Counted = Callable[[int], None]
+#: Protects the images of one step, and returns the facts for the manifest.
+Work = Callable[[int, list[Picture | Unreadable]], list[JSON]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +67,40 @@ def protect(
         manifest = Manifest(directory)
         if not manifest.path.exists() and any(path.name != ".lock" for path in directory.iterdir()):
             raise DataError(f"{directory} is not empty and holds no protected data set: choose another directory.")
-        step, done = manifest.begin(header)
-        sweep(directory, *(path for path in directory.rglob("*") if path.is_dir()))
-        _check_continues(opened, manifest, done, directory)
-        _write_extras(directory, opened)
         work = partial(_protect_step, directory, FORMATS[files], key, epochs, block_size, channel_wise)
-        chunks = _chunks(opened, done, FORMATS[files].images)
-        for chunk, facts in _in_order(work, chunks, step, workers):
-            step, done = step + 1, done + len(chunk)
-            manifest.close_step(facts, step, done)
-            progress(done)
-        manifest.finish()
+        try:
+            _protect_all(opened, directory, manifest, header, work, workers, progress)
+        except GlasshouseError:
+            _forget_if_nothing_was_written(directory, manifest)
+            raise
     return _summary(manifest)
+
+
+def _protect_all(
+    source: Source,
+    directory: Path,
+    manifest: Manifest,
+    header: Header,
+    work: Work,
+    workers: int,
+    progress: Counted,
+) -> None:
+    """Protect what is left of a source, step by step."""
+    step, done = manifest.begin(header)
+    sweep(directory, *(path for path in directory.rglob("*") if path.is_dir()))
+    _check_continues(source, manifest, done, directory)
+    for chunk, facts in _in_order(work, _chunks(source, done, FORMATS[header.files].images), step, workers):
+        step, done = step + 1, done + len(chunk)
+        manifest.close_step(facts, step, done)
+        progress(done)
+    _write_extras(directory, source)
+    manifest.finish()
+
+
+def _forget_if_nothing_was_written(directory: Path, manifest: Manifest) -> None:
+    """Leave no manifest of nothing, which would refuse the next try with other settings."""
+    if {path.name for path in directory.iterdir()} <= {manifest.path.name, LOCK}:
+        manifest.path.unlink(missing_ok=True)
 
 
 def unprotect(
@@ -188,7 +212,7 @@ def _protect_step(
 
 
 def _in_order(
-    work: Callable[[int, list[Picture | Unreadable]], list[JSON]],
+    work: Work,
     chunks: Iterator[list[Picture | Unreadable]],
     step: int,
     workers: int,

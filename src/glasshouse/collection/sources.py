@@ -149,6 +149,8 @@ class Archive(Source):
         shape, fortran, dtype = heads[version](stream)
         if dtype != np.uint8 or fortran or len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)):
             raise DataError(f"{self.path}: {name} has shape {shape} and dtype {dtype}: give 8-bit (N, H, W[, 1 or 3]).")
+        if 0 in shape[1:]:
+            raise DataError(f"{self.path}: {name} has shape {shape}, whose images are empty: give images with pixels.")
         size = int(np.prod(shape[1:]))
         for index in range(shape[0]):
             row = stream.read(size)
