@@ -27,6 +27,7 @@ COLUMNS = (
     "in the set: AUC",
     "its group found",
 )
+PICTURED = 6  # columns that tell of accuracy and pictures; the others tell images apart
 LABELS = 1.6  # inches left of the pictures
 HEADS = {"original": "private", "protected": "sent", "A": "A", "B": "B", "C": "C", "D": "D", "E": "E"}
 
