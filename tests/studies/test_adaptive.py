@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import torch
 
 from glasshouse import data
 from glasshouse.defenses.csvar import CSVAR
-from glasshouse.errors import DataError, GlasshouseError, SettingError
+from glasshouse.errors import DataError, GlasshouseError, SettingError, StudyError
 from glasshouse.models import own
 from glasshouse.reports.comparison import COLUMNS, draw_pictures, draw_tradeoff, worst
 from glasshouse.studies import adaptive, variants
@@ -48,9 +51,35 @@ def test_every_variant_gets_a_row_in_the_order_asked(measured):
 
 def test_what_is_measured_is_kept(measured, monkeypatch):
     directory, rows, _ = measured
-    monkeypatch.setattr(adaptive, "ProcessPoolExecutor", None)  # would fail if anything were left to do
-    monkeypatch.setattr(adaptive, "measure", None)
+    monkeypatch.setattr(adaptive, "measure", None)  # would fail if anything were left to do
     assert compare(PLAN, VARIANTS[:1], directory) == rows[:1]
+
+
+def test_workers_take_the_variants_that_are_left(tmp_path, monkeypatch):
+    """With threads in place of processes, which would only take longer to start."""
+    kept = shelf(tmp_path)
+    kept.judge.touch()
+    begun, together = [], threading.Barrier(2, timeout=30)
+
+    def measure(plan, text, kept, root) -> None:
+        begun.append(text)
+        together.wait()
+        kept.file(Variant.parse(text)).write_text(json.dumps({"accuracy": {}}))
+
+    monkeypatch.setattr(adaptive, "ProcessPoolExecutor", lambda workers, *_, **__: ThreadPoolExecutor(workers))
+    monkeypatch.setattr(adaptive, "measure", measure)
+    texts = ["none", "csvar", "csvar@16", "csvar@32"]
+    assert [row["variant"] for row in compare(PLAN, texts, tmp_path, workers=2)] == texts
+    assert sorted(begun) == sorted(texts)
+    monkeypatch.setattr(adaptive, "measure", die)
+    with pytest.raises(StudyError, match="A worker died"):
+        compare(PLAN, ["csvar@48"], tmp_path, workers=2)
+    with pytest.raises(SettingError, match="workers=0"):
+        compare(PLAN, texts, tmp_path, workers=0)
+
+
+def die(*work) -> None:
+    raise BrokenProcessPool
 
 
 def test_a_variant_that_fails_says_why_and_the_others_are_measured(measured):

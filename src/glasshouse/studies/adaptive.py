@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from glasshouse import checks
 from glasshouse.attacks.unshuffling import inverse, linker
 from glasshouse.attacks.unshuffling.members import Census, Crowd
 from glasshouse.attacks.unshuffling.practice import Practice
@@ -22,6 +24,7 @@ from glasshouse.defenses.csvar import CSVAR
 from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import share_interval
+from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
 from glasshouse.studies.comparison import Comparison, Dealt, Shelf, deal
 from glasshouse.studies.judge import Judge, train_judge
@@ -50,6 +53,7 @@ def compare(
     Each row is one file, written when it is finished, so that a run that was stopped goes on with the next row. A
     variant that fails has a row with its reason under ``failed``, and is tried again by the next run.
     """
+    checks.at_least("workers", workers, 1)
     parsed = [Variant.parse(text) for text in variants]
     dealt = deal(plan, root)
     shelf = Shelf.of(plan, dealt, own.build(plan.model, dealt.spec, seed=plan.seed), directory)
@@ -57,19 +61,31 @@ def compare(
     left = [one for one in parsed if "accuracy" not in (shelf.row(one) or {})]
     if left:
         if not shelf.judge.exists():
-            train_judge(dealt.public.images, dealt.public.targets, plan.seed).save(shelf.judge)
+            with one_thread():
+                train_judge(dealt.public.images, dealt.public.targets, plan.seed).save(shelf.judge)
         found = len(parsed) - len(left)
         progress(found, len(parsed))
         deadline = float("inf") if minutes is None else time.monotonic() + 60 * minutes
         work = [(plan, one.text, shelf, root) for one in left]
-        _work_off(work, workers, deadline, lambda done: progress(found + done, len(parsed)))
+        work_off = _in_turn if workers == 1 else partial(_at_once, workers)
+        work_off(work, deadline, lambda done: progress(found + done, len(parsed)))
     return [row for row in map(shelf.row, parsed) if row is not None]
 
 
 Work = tuple[Comparison, str, Shelf, Path | None]
 
 
-def _work_off(left: Sequence[Work], workers: int, deadline: float, progress: Callable[[int], None]) -> None:
+def _in_turn(left: Sequence[Work], deadline: float, progress: Callable[[int], None]) -> None:
+    """Measure variants one after another on one thread, and begin no more when the time is up."""
+    with one_thread():
+        for done, work in enumerate(left, start=1):
+            if time.monotonic() >= deadline:
+                return
+            measure(*work)
+            progress(done)
+
+
+def _at_once(workers: int, left: Sequence[Work], deadline: float, progress: Callable[[int], None]) -> None:
     """Measure some variants at once, one thread each, and begin no more when the time is up."""
     queue, done = iter(left), 0
     spawn = get_context("spawn")
