@@ -1,4 +1,4 @@
-"""How the dials of csvar_exchange hide who is in a set: measure part H of unshuffle, then write docs/results/members.md.
+"""How the dials of csvar_exchange hide who is in a set: measure part H of unshuffle, write docs/results/members.md.
 
 python docs/generate_members.py DATASET, with GLASSHOUSE_DATA set; without arguments only the page is written.
 """
@@ -66,9 +66,8 @@ def page(found: dict) -> str:
     """The page from the stored rows."""
     plan = found["plan"]
     lines = [TEXT, f"## {plan['dataset']}: area under the ROC curve\n"]
-    lines.append(
-        "| defense | " + " | ".join(METHODS) + " | its group found, at best |\n|" + "---|" * (2 + len(METHODS))
-    )
+    columns = ("defense", *METHODS, "its group found, at best")
+    lines.append("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for row in found["rows"]:
         cells = [number(row["methods"][method]["auc"]) for method in METHODS]
         group = max((one["group found"] for one in row["methods"].values()), key=lambda share: share["mean"])
@@ -82,11 +81,12 @@ def page(found: dict) -> str:
 
 TEXT = """# Who is in a protected set
 
-Made by `docs/generate_members.py` from the file beside this page. Part H of [unshuffle](../attacks/unshuffle.md) asks of
-each candidate whether it is in a set that [csvar](../defenses/csvar.md) or
-[csvar_exchange](../defenses/csvar_exchange.md) protected; 0.5 is guessing, 1 is certainty. The attacker holds the originals
-of all members among its candidates, and does not know which they are. Each kind of averaging has a method that is made
-for it; averages of three have none here, and so the rows with the lowest figures are those that were attacked least well.
+Made by `docs/generate_members.py` from the file beside this page. Part H of [unshuffle](../attacks/unshuffle.md) asks
+of each candidate whether it is in a set that [csvar](../defenses/csvar.md) or
+[csvar_exchange](../defenses/csvar_exchange.md) protected; 0.5 is guessing, 1 is certainty. The attacker holds the
+originals of all members among its candidates, and does not know which they are. Each kind of averaging has a method
+that is made for it; averages of three or four among more have none here, and so the rows with the lowest figures are
+also those that were attacked least well.
 """
 
 main(sys.argv[1:])
