@@ -208,8 +208,8 @@ What to take from it:
   accuracy, also because a test image has no others of its class to be mixed with, so the classifier meets images unlike
   those it learned from.
 - **Do not take its columns for a promise.** An attacker who holds the originals may try averages of three candidates,
-  which no attack here does. Averages of two and of whole groups [are found out](members.md), so those may be too. Labels
-  are in the open. Where a class has few images, as faces do here, even the attacks at hand find most members.
+  which no attack here does. Averages of two and of whole groups [are found out](members.md), so those may be too.
+  Labels are in the open. Where a class has few images, as faces do here, even the attacks at hand find most members.
 - No person has judged these pictures yet.
 - Rows without the last two columns are of an earlier version, which did not ask for members.
 """
