@@ -109,12 +109,12 @@ def loop_rate(name: str, steps: int) -> float:
 
 def agreement(name: str) -> float:
     """Largest relative difference of the derivative at the same images."""
-    from glasshouse.attacks.engine.duals import Duals
+    from glasshouse.attacks.engine.tape import Tape
 
     model, images, labels = victim(name)
     each = [parameter_gradients(model, x, y) for x, y in zip(images.split(1), labels.split(1), strict=True)]
     target = {key: torch.stack([one[at] for one in each]) for at, key in enumerate(parameter_names(model))}
     guess = torch.rand(images.shape, generator=torch.Generator().manual_seed(1))
-    engine, loop = Duals(model, 1), Loop(model, 1)
+    engine, loop = Tape(model, 1), Loop(model, 1)
     found, reference = (one.step(guess, labels, one.pack(target), Cosine())[1] for one in (engine, loop))
     return float((found - reference).abs().max() / reference.abs().max())

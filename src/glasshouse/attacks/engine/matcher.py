@@ -62,12 +62,12 @@ class Loop(Matcher):
 
 def matcher_for(model: nn.Module, image: tuple[int, int, int], classes: int, group: int) -> Matcher:
     """The engine if it agrees with the loop on this very model, tried on noise; else the loop."""
-    from glasshouse.attacks.engine.duals import Duals
-    from glasshouse.attacks.engine.layers import Unsupported
+    from glasshouse.attacks.engine.tape import Tape
+    from glasshouse.attacks.engine.nodes import Unsupported
 
     loop = Loop(model, group)
     try:
-        engine = Duals(model, group)
+        engine = Tape(model, group)
         difference = _disagreement(engine, loop, image, classes, group)
     except (Unsupported, RuntimeError, NotImplementedError, TypeError, ValueError, KeyError) as error:
         log.debug("the loop takes over: %s", error)

@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from glasshouse import models
-from glasshouse.attacks.engine.duals import Duals
-from glasshouse.attacks.engine.layers import Unsupported
+from glasshouse.attacks.engine.tape import Tape
+from glasshouse.attacks.engine.nodes import Unsupported
 from glasshouse.attacks.engine.matcher import Loop, matcher_for
 from glasshouse.attacks.engine.objectives import Cosine, Squared
 from glasshouse.functional.gradients import parameter_gradients, parameter_names
@@ -49,7 +49,7 @@ def compared(model, group=1, objective=None, spec=SPEC, keep=None):
     if keep is not None:
         target = {name: value for name, value in target.items() if keep(name)}
     answers = []
-    for matcher in (Duals(model, group), Loop(model, group)):
+    for matcher in (Tape(model, group), Loop(model, group)):
         answers.append(matcher.step(guess, labels, matcher.pack(target), objective or Cosine()))
     (value, found), (wanted, reference) = answers
     scale = reference.abs().max().clamp_min(1e-30)  # dead units everywhere give no derivative at all
@@ -120,7 +120,7 @@ def test_soft_labels():
     model = models.create("lenet", SPEC, seed=1).double()
     guess, labels, target = problem(model, 1)
     soft = (F.one_hot(labels, 10) * 0.7 + 0.03).double()
-    engine, loop = Duals(model, 1), Loop(model, 1)
+    engine, loop = Tape(model, 1), Loop(model, 1)
     found, reference = (one.step(guess, soft, one.pack(target), Cosine())[1] for one in (engine, loop))
     assert float((found - reference).abs().max() / reference.abs().max()) < 1e-9
 
@@ -129,7 +129,7 @@ def test_the_model_is_left_as_it_was():
     model = lively(models.create("resnet20:width=4", SPEC, seed=1))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     guess, labels, target = problem(model, 1)
-    engine = Duals(model, 1)
+    engine = Tape(model, 1)
     engine.step(guess, labels, engine.pack(target), Cosine())
     assert all("forward" not in vars(module) for module in model.modules())
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -139,9 +139,9 @@ def test_the_model_is_left_as_it_was():
 def test_what_the_engine_cannot_do_goes_to_the_loop():
     grouped = nn.Sequential(nn.Conv2d(3, 3, 3, groups=3), nn.Flatten(), nn.Linear(3 * 14 * 14, 10))
     with pytest.raises(Unsupported, match="Conv2d"):
-        Duals(grouped, 1)
+        Tape(grouped, 1)
     assert isinstance(matcher_for(grouped, SPEC.shape, 10, 1), Loop)
-    assert isinstance(matcher_for(models.create("lenet", SPEC), SPEC.shape, 10, 1), Duals)
+    assert isinstance(matcher_for(models.create("lenet", SPEC), SPEC.shape, 10, 1), Tape)
     model = models.create("resnet20:width=4", SPEC)
     with batchnorm_mode(model, "train"):
         assert isinstance(matcher_for(model, SPEC.shape, 10, 2), Loop)
