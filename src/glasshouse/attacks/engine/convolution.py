@@ -15,11 +15,16 @@ from torch.nn import functional as F
 from glasshouse.attacks.engine.layers import Layer, _plus, _store
 from glasshouse.attacks.engine.nodes import Parts
 
-FEW_PLACES = 512  # of an image; below, turning a direction around takes longer than multiplying with it
+#: Counts that decide between ways to the same result; rules, so that a run that is resumed computes the same.
+FEW_PLACES, MANY_CHANNELS = 512, 64  # turning weights around takes longer than multiplying with them piece by piece
+FEW_CHANNELS = 16  # rows of channels too short to be added one by one
+MANY_VALUES = 1 << 16  # of one image, unfolded in full
 
 
 class ConvLayer(Layer):
     """A convolution with square kernels and zero padding, without groups and dilation."""
+
+    fresh = True
 
     def __init__(self, module: nn.Conv2d, path: str, group: int) -> None:
         super().__init__(module, path, group)
@@ -30,7 +35,7 @@ class ConvLayer(Layer):
         self.bias = None if module.bias is None else module.bias.detach()
         # with stride 1 the way back is itself a convolution, with mirrored weights
         self.mirrored = weight.transpose(0, 1).flip(2, 3).contiguous(memory_format=torch.channels_last)
-        self.by_row = group == 1 and self.stride == 1 and self.kernel > 1
+        self.by_row = False
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
@@ -56,6 +61,8 @@ class ConvLayer(Layer):
         """The output; keeps the unfolded input."""
         y = F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
         self.size, self.out = x.shape[2:], y.shape[2:]
+        large = self.out.numel() * self.inputs * self.kernel**2 > MANY_VALUES
+        self.by_row = large and self.group == 1 and self.stride == 1 and self.kernel > 1
         self.parts = self._unfolded(nhwc(x), self.padding, self.out)
         return y
 
@@ -87,13 +94,13 @@ class ConvLayer(Layer):
 
     def tangent_back(self, d: Tensor) -> Parts:
         """Through the weights, and through the moved weights."""
-        found, weight = self._through_weights(d), self.direction[0]
+        weight = self.direction[0]
         if weight is None:
-            return (found,)
-        if self.by_row:
-            return (self._through_rows(nhwc(found), weight),)
-        flat = self.d.view(len(weight), -1, self.outputs)
-        return (nchw(self._scattered(torch.bmm(flat, weight.transpose(1, 2)), nhwc(found))),)
+            return (self._through_weights(d),)
+        if self.inputs < FEW_CHANNELS:
+            return (self._folded(d, weight),)
+        found = nhwc(self._through_weights(d))
+        return (nchw(self._mirrored(weight, found) if self.stride == 1 else self._scattered(weight, found)),)
 
     def _through_weights(self, d: Tensor) -> Tensor:
         if self.stride == 1:
@@ -104,20 +111,29 @@ class ConvLayer(Layer):
         ]
         return F.conv_transpose2d(d, self.weight, None, self.stride, self.padding, extra)
 
-    def _through_rows(self, found: Tensor, weight: Tensor) -> Tensor:
-        """Add the output gradient times the moved weights, kernel rows and columns in reverse, as a convolution."""
-        flat = found.view(len(found), -1, self.inputs)
-        matrices = weight.view(-1, self.kernel, self.kernel, self.inputs, self.outputs).transpose(3, 4)
+    def _mirrored(self, weight: Tensor, found: Tensor) -> Tensor:
+        """Add the output gradient times the moved weights: a convolution with kernels turned around."""
+        flat = found.view(len(weight), -1, self.inputs)
         parts = self._unfolded(self.d, self.kernel - 1 - self.padding, self.size)
-        last = self.kernel - 1
-        for row, part in enumerate(parts):
-            columns = [matrices[:, last - row, last - column] for column in range(self.kernel)]
-            if flat.shape[1] < FEW_PLACES:
-                for piece, matrix in zip(part.chunk(self.kernel, 2), columns, strict=True):
-                    flat.baddbmm_(piece, matrix)
-            else:
-                flat.baddbmm_(part, torch.cat(columns, 1))
-        return nchw(found)
+        places = weight.view(-1, self.kernel**2, self.inputs, self.outputs).transpose(2, 3)
+        if self.outputs >= MANY_CHANNELS and self.size.numel() < FEW_PLACES:
+            pieces = [piece for part in parts for piece in part.split(self.outputs, 2)]
+            for piece, matrix in zip(pieces, reversed(places.unbind(1)), strict=True):
+                flat.baddbmm_(piece, matrix)
+        else:
+            matrices = places.flip(1).reshape(len(weight), -1, self.inputs).chunk(len(parts), 1)
+            for part, matrix in zip(parts, matrices, strict=True):
+                flat.baddbmm_(part, matrix)
+        return found
+
+    def _folded(self, d: Tensor, weight: Tensor) -> Tensor:
+        """Both ways back as columns (images, kernel values, places), added up where they came from by PyTorch."""
+        shape = (len(weight), self.group, -1, self.outputs)
+        own, arrived = (one.reshape(shape).transpose(2, 3) for one in (self.d, nhwc(d)))
+        columns = self.weight.reshape(self.outputs, -1).T @ arrived
+        matrix = weight.view(-1, self.kernel**2, self.inputs, self.outputs).transpose(1, 2).flatten(1, 2)
+        columns += matrix[:, None] @ own
+        return F.fold(columns.flatten(0, 1), self.size, self.kernel, padding=self.padding, stride=self.stride)
 
     def _unfolded(self, x: Tensor, padding: int, out: Sequence[int]) -> list[Tensor]:
         """What the kernel sees of (N, H, W, C), as matrices (problems, places, values).
@@ -130,11 +146,9 @@ class ConvLayer(Layer):
             return [rows[:, row : row + high].view(len(rows), high * wide, -1) for row in range(self.kernel)]
         return [rows.view(len(x) // self.group, self.group * high * wide, -1)]
 
-    def _scattered(self, unfolded: Tensor, found: Tensor) -> Tensor:
-        """Unfolded values (problems, places, kernel values) added to ``found`` where they came from."""
-        if self.kernel == 1:
-            found[:, :: self.stride, :: self.stride] += unfolded.view(*self.d.shape[:3], self.inputs)
-            return found
+    def _scattered(self, weight: Tensor, found: Tensor) -> Tensor:
+        """Add the output gradient times the moved weights to the places that it came from."""
+        unfolded = torch.bmm(self.d.view(len(weight), -1, self.outputs), weight.transpose(1, 2))
         pieces = unfolded.view(*self.d.shape[:3], self.kernel, self.kernel, self.inputs)
         height, width = self.size
         edge = self.kernel  # room for kernels that reach over the edge
@@ -145,7 +159,7 @@ class ConvLayer(Layer):
                 top, left = start + row, start + column
                 place = whole[:, top : top + down * step : step, left : left + across * step : step]
                 place += pieces[:, :, :, row, column]
-        return found + whole[:, edge : edge + height, edge : edge + width]
+        return found.add_(whole[:, edge : edge + height, edge : edge + width])
 
 
 def nhwc(x: Tensor) -> Tensor:

@@ -17,9 +17,11 @@ from glasshouse.attacks.engine.nodes import Node, Parts, Unsupported
 class Rectifier(Node):
     """ReLU: passes all on where its output is above zero."""
 
+    overwrites = False  # whether its input and tangent are its alone
+
     def forward(self, x: Tensor) -> Tensor:
         """The output."""
-        self.y = x.relu()
+        self.y = x.relu_() if self.overwrites else x.relu()
         return self.y
 
     def back(self, d: Tensor) -> Parts:
@@ -28,7 +30,10 @@ class Rectifier(Node):
 
     def tangent(self, t: Tensor | None) -> Tensor | None:
         """Where the output is above zero."""
-        return None if t is None else torch.ops.aten.threshold_backward(t, self.y, 0)
+        if t is None:
+            return None
+        into = t if self.overwrites else torch.empty_like(t)
+        return torch.ops.aten.threshold_backward.grad_input(t, self.y, 0, grad_input=into)
 
     def tangent_back(self, d: Tensor) -> Parts:
         """As the way back, because its slope has no slope."""
@@ -112,6 +117,8 @@ class Tanh(Smooth):
 class Sum(Node):
     """Two tensors of one shape, added."""
 
+    fresh = True
+
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """The output."""
         if first.shape != second.shape:
@@ -124,9 +131,10 @@ class Sum(Node):
 
     def tangent(self, first: Tensor | None, second: Tensor | None) -> Tensor | None:
         """The sum of what moves."""
-        if first is None or second is None:
-            return second if first is None else first
-        return first + second
+        if first is not None and second is not None:
+            return first + second
+        alone = second if first is None else first
+        return None if alone is None else alone.clone()
 
     def tangent_back(self, d: Tensor) -> Parts:
         """The same to both."""
@@ -197,8 +205,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], Node]] = {
     nn.Sigmoid: lambda _: Sigmoid(),
     nn.Tanh: lambda _: Tanh(),
     nn.MaxPool2d: MaxPool,
-    **dict.fromkeys((nn.AdaptiveAvgPool2d, nn.AvgPool2d, nn.Flatten, nn.Identity), LinearMap),
-    **dict.fromkeys((nn.Dropout, nn.Dropout2d), LinearMap),  # in eval mode
+    **dict.fromkeys((nn.AdaptiveAvgPool2d, nn.AvgPool2d, nn.Flatten), LinearMap),
 }
 
 #: Linear in their first argument, by function or method name; the others are numbers.

@@ -98,6 +98,8 @@ class LinearLayer(Layer):
 class BatchNormLayer(Layer):
     """Batch norm in eval mode: an affine map of each channel."""
 
+    fresh = True
+
     def __init__(self, module: _BatchNorm, path: str, group: int) -> None:
         super().__init__(module, path, group)
         if module.running_mean is None or module.running_var is None:
@@ -208,4 +210,4 @@ def _plus(moved: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Te
     """Tangents (problems, places, outputs) and how the bias (problems, outputs) of each problem moves."""
     if bias is None:
         return moved
-    return bias[:, None].expand(*shape) if moved is None else moved.add_(bias[:, None])
+    return bias[:, None].expand(*shape).contiguous() if moved is None else moved.add_(bias[:, None])

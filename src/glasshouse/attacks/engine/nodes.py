@@ -29,6 +29,7 @@ class Unsupported(Exception):  # noqa: N818 - no error of the user's: another wa
 class Node(ABC):
     """One operation, and what it keeps from one pass to the next; all four passes run without autograd."""
 
+    fresh = False  # whether outputs and tangents are new memory that the node itself does not look at again
     moves = True  # whether parameters lie before it, so that tangents arrive and gradients are awaited
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from glasshouse.attacks.engine.convolution import ConvLayer
-from glasshouse.attacks.engine.functions import FUNCTIONS, LINEAR, MODULES, LinearMap
+from glasshouse.attacks.engine.functions import FUNCTIONS, LINEAR, MODULES, LinearMap, Rectifier
 from glasshouse.attacks.engine.layers import BatchNormLayer, Layer, LinearLayer, ModuleLayer
 from glasshouse.attacks.engine.matcher import Matcher, Stacked
 from glasshouse.attacks.engine.nodes import Node, Operation, Unsupported
@@ -161,6 +162,7 @@ class _Builder:
                 graph.erase_node(node)  # the model's code makes it and never looks at it
         for node in graph.nodes:
             self._add(node)
+        self._share_memory()
 
     def _add(self, node: fx.Node) -> None:
         if node.op == "placeholder":
@@ -172,6 +174,14 @@ class _Builder:
         elif node.op != "output":
             self._call(node)
 
+    def _share_memory(self) -> None:
+        """Let a rectifier write over what nobody else looks at."""
+        uses = Counter(source for entry in self.entries for source in entry.sources)
+        for entry in self.entries:
+            source = entry.sources[0] if entry.sources else 0
+            if isinstance(entry.node, Rectifier) and source and uses[source] == 1:
+                entry.node.overwrites = self.entries[source - 1].node.fresh
+
     def _constant(self, path: str) -> Any:
         owner, _, name = path.rpartition(".")
         value = getattr(self.model.get_submodule(owner), name)
@@ -180,6 +190,9 @@ class _Builder:
         return value
 
     def _call(self, node: fx.Node) -> None:
+        if node.op == "call_module" and _passes(self.model.get_submodule(str(node.target))):
+            self.places[node] = self.places[node.all_input_nodes[0]]
+            return
         made, sources = self._node(node)
         places = tuple(self.places[source] for source in sources)
         made.moves = any(place in self.moving for place in places)
@@ -229,6 +242,12 @@ class _Builder:
 
 def _owns(module: nn.Module) -> bool:
     return any(True for _ in module.parameters(recurse=False))
+
+
+def _passes(module: nn.Module) -> bool:
+    """Whether a module returns what it gets: an empty shortcut, dropout in eval mode."""
+    idle = isinstance(module, nn.Dropout | nn.Dropout2d) and not module.training
+    return idle or type(module) is nn.Identity or (type(module) is nn.Sequential and not len(module))
 
 
 def _start(node: Node) -> Node:
