@@ -37,6 +37,11 @@ class ConvLayer(Layer):
         self.mirrored = weight.transpose(0, 1).flip(2, 3).contiguous(memory_format=torch.channels_last)
         self.by_row = False
 
+    @property
+    def kept(self) -> int:
+        """The unfolded input; its parts lie in the same memory."""
+        return self.parts[0].untyped_storage().nbytes()
+
     @staticmethod
     def fits(module: nn.Module) -> bool:
         """Square, padded with zeros, neither groups nor dilation."""

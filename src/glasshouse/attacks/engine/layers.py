@@ -28,6 +28,11 @@ class Layer(Node):
         self.gradients: Parts = ()
         self.direction: Parts = ()
 
+    @property
+    def kept(self) -> int:
+        """Bytes that it keeps beside its output."""
+        return 0
+
     @staticmethod
     @abstractmethod
     def fits(module: nn.Module) -> bool:

@@ -34,6 +34,10 @@ class Matcher(ABC):
     def step(self, images: Tensor, labels: Tensor, target: Stacked, objective: Objective) -> tuple[Tensor, Tensor]:
         """Objectives (problems,), and the derivative of their sum by the images."""
 
+    @abstractmethod
+    def bytes_per_problem(self, image: tuple[int, int, int]) -> int:
+        """About how much memory a step takes for each problem, by counting."""
+
 
 class Loop(Matcher):
     """One problem after another, by autograd of autograd: slow, clear, and right for any model."""
@@ -58,6 +62,15 @@ class Loop(Matcher):
             derivatives.append(torch.autograd.grad(value, x)[0])
             values.append(value.detach())
         return torch.stack(values), torch.cat(derivatives)
+
+    def bytes_per_problem(self, image: tuple[int, int, int]) -> int:
+        """What it has to match; all else is there for one problem at a time."""
+        return parameter_bytes(self.model)
+
+
+def parameter_bytes(model: nn.Module) -> int:
+    """Memory of a model's parameters, and so of one gradient."""
+    return sum(parameter.nbytes for parameter in model.parameters())
 
 
 def matcher_for(model: nn.Module, image: tuple[int, int, int], classes: int, group: int) -> Matcher:

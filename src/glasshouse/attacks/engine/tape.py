@@ -9,17 +9,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
 from glasshouse.attacks.engine.convolution import ConvLayer
 from glasshouse.attacks.engine.functions import FUNCTIONS, LINEAR, MODULES, LinearMap, Rectifier
 from glasshouse.attacks.engine.layers import BatchNormLayer, Layer, LinearLayer, ModuleLayer
-from glasshouse.attacks.engine.matcher import Matcher, Stacked
+from glasshouse.attacks.engine.matcher import Matcher, Stacked, parameter_bytes
 from glasshouse.attacks.engine.nodes import Node, Operation, Unsupported
 from glasshouse.attacks.engine.objectives import Objective
 from glasshouse.attacks.engine.packed import Packed
 
 LAYERS: tuple[type[Layer], ...] = (LinearLayer, ConvLayer, BatchNormLayer, ModuleLayer)
+PASSES = 4  # forward and back, twice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,22 +67,44 @@ class Tape(Matcher):
         bent = chances * (moved - (chances * moved).sum(1, keepdim=True)) * weight
         return values, self._tangent_back(bent)
 
-    def _forward(self, images: Tensor) -> Tensor:
+    @torch.no_grad()
+    def bytes_per_problem(self, image: tuple[int, int, int]) -> int:
+        """Target and gradient, all that layers return in four passes, and what they keep beside it."""
+        graphs = 0
+
+        def count(tensor: Tensor) -> Tensor:
+            nonlocal graphs
+            graphs += tensor.nbytes
+            return tensor
+
+        with saved_tensors_hooks(count, lambda tensor: tensor):
+            dtype = next(self.model.parameters()).dtype
+            values = self._values(torch.zeros((self.group, *image), dtype=dtype))
+        made = sum(value.nbytes for value in values if isinstance(value, Tensor))
+        kept = [layer.kept for layer in self.layers]
+        on_the_way = 2 * max(kept)  # what a layer unfolds on its way back
+        return 2 * parameter_bytes(self.model) + PASSES * (made + graphs) + sum(kept) + on_the_way
+
+    def _values(self, images: Tensor) -> list[Any]:
+        """The images, and what every entry makes of them."""
         values: list[Any] = [images.detach().contiguous(memory_format=torch.channels_last)]
         for entry in self.entries:
             values.append(entry.node.forward(*(values[source] for source in entry.sources)))
-        logits = values[-1]
+        return values
+
+    def _forward(self, images: Tensor) -> Tensor:
+        logits = self._values(images)[-1]
         if not isinstance(logits, Tensor) or logits.ndim != 2:
             raise Unsupported("a model that returns no logits (N, classes)")
         return logits
 
     def _back(self, d: Tensor, target: Packed) -> Packed:
         """The gradients of every problem's loss by the parameters of the target, in memory that is used again."""
-        if self.buffer is None or self.buffer.shape != target.whole.shape:
+        problems, values = target.whole.shape
+        if self.buffer is None or self.buffer.shape[1] != values or len(self.buffer) < problems:
             self.buffer = torch.empty_like(target.whole)
-        found, written = target.holding(self.buffer), set[str]()
-        adjoints = self._sweep_back(d, lambda node, own: self._back_through(node, own, found, written))
-        del adjoints
+        found, written = target.holding(self.buffer[:problems]), set[str]()
+        self._sweep_back(d, lambda node, own: self._back_through(node, own, found, written))
         for name in found.keys() - written:
             found[name].zero_()
         return found
