@@ -10,10 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from glasshouse import models
-from glasshouse.attacks.engine.tape import Tape
-from glasshouse.attacks.engine.nodes import Unsupported
 from glasshouse.attacks.engine.matcher import Loop, matcher_for
 from glasshouse.attacks.engine.objectives import Cosine, Squared
+from glasshouse.attacks.engine.tape import Tape
 from glasshouse.functional.gradients import parameter_gradients, parameter_names
 from glasshouse.models.batchnorm import batchnorm_layers, batchnorm_mode
 from glasshouse.types import ImageSpec
@@ -116,9 +115,16 @@ def test_forward_code_may_do_what_it_likes():
     assert max(compared(Odd().double())) < 1e-9
 
 
-def test_only_some_layers_seen():
+@pytest.mark.parametrize("seen", ["conv1", "bn1.bias", "bn2.weight", "10"])
+def test_only_some_parameters_seen(seen):
     model = lively(models.create("resnet20:width=4", SPEC, seed=1)).double()
-    assert max(compared(model, keep=lambda name: "conv1" in name)) < 1e-9
+    assert max(compared(model, keep=lambda name: seen in name)) < 1e-9
+
+
+@pytest.mark.parametrize("seen", ["0.bias", "7.bias", "7.weight"])
+def test_only_biases_seen(seen):
+    model = models.create("lenet", SPEC, seed=1).double()
+    assert max(compared(model, 2, keep=lambda name: seen in name)) < 1e-9
 
 
 def test_soft_labels():

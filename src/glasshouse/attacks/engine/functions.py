@@ -33,7 +33,8 @@ class Rectifier(Node):
         if t is None:
             return None
         into = t if self.overwrites else torch.empty_like(t)
-        return torch.ops.aten.threshold_backward.grad_input(t, self.y, 0, grad_input=into)
+        torch.ops.aten.threshold_backward.grad_input(t, self.y, 0, grad_input=into)
+        return into
 
     def tangent_back(self, d: Tensor) -> Parts:
         """As the way back, because its slope has no slope."""
@@ -85,7 +86,10 @@ class Smooth(Node):
 class Sigmoid(Smooth):
     """1 / (1 + exp(-x))."""
 
-    value = staticmethod(torch.sigmoid)
+    @staticmethod
+    def value(x: Tensor) -> Tensor:
+        """The function."""
+        return torch.sigmoid(x)
 
     @staticmethod
     def first(y: Tensor) -> Tensor:
@@ -101,7 +105,10 @@ class Sigmoid(Smooth):
 class Tanh(Smooth):
     """The hyperbolic tangent."""
 
-    value = staticmethod(torch.tanh)
+    @staticmethod
+    def value(x: Tensor) -> Tensor:
+        """The function."""
+        return torch.tanh(x)
 
     @staticmethod
     def first(y: Tensor) -> Tensor:
@@ -178,6 +185,7 @@ class MaxPool(Node):
     def forward(self, x: Tensor) -> Tensor:
         """The output; keeps where each value came from."""
         self.x = x
+        y: Tensor
         y, self.chosen = torch.ops.aten.max_pool2d_with_indices(x, *(_pair(one) for one in self.window))
         return y
 

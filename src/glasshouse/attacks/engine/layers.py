@@ -44,7 +44,7 @@ class Layer(Node):
 
     def by_problem(self, images: Tensor) -> Tensor:
         """(images, ...) as (problems, images of each, ...)."""
-        return images.unflatten(0, (-1, self.group))
+        return images.view(-1, self.group, *images.shape[1:])
 
     def per_image(self, per_problem: Tensor) -> Tensor:
         """Repeat each problem's tensor for its images."""
@@ -138,10 +138,10 @@ class BatchNormLayer(Layer):
     def tangent(self, t: Tensor | None) -> Tensor | None:
         """The moved affine map on the input, and the map on the moved input."""
         slope, offset = self._moved()
-        if slope is None and offset is None:
-            return None if t is None else t * self.slope
-        moved = self.x * slope if offset is None else torch.addcmul(offset, self.x, slope)
-        return moved if t is None else moved.addcmul_(t, self.slope)
+        if slope is not None:
+            moved = torch.addcmul(offset, self.x, slope)
+            return moved if t is None else moved.addcmul_(t, self.slope)
+        return offset + torch.zeros_like(self.x) if t is None else torch.addcmul(offset, t, self.slope)
 
     def tangent_back(self, d: Tensor) -> Parts:
         """Through the slope, and through the moved slope."""
@@ -149,14 +149,14 @@ class BatchNormLayer(Layer):
         slope, _ = self._moved()
         return (found if slope is None else found.addcmul_(self.d, slope),)
 
-    def _moved(self) -> tuple[Tensor | None, Tensor | None]:
+    def _moved(self) -> tuple[Tensor | None, Tensor]:
         """How slope and offset of the map move, (N, C, 1, 1)."""
         weight, bias = (None if one is None else self.per_image(one) for one in self.direction)
-        slope = None if weight is None else weight * self.scale
-        if slope is None:
-            return None, None if bias is None else bias[:, :, None, None]
-        offset = -slope * self.mean if bias is None else bias.addcmul(slope, self.mean, value=-1)
-        return slope[:, :, None, None], offset[:, :, None, None]
+        offset = torch.zeros_like(self.mean)[None] if bias is None else bias
+        if weight is None:
+            return None, offset[:, :, None, None]
+        slope = weight * self.scale
+        return slope[:, :, None, None], offset.addcmul(slope, self.mean, value=-1)[:, :, None, None]
 
 
 class ModuleLayer(Layer):

@@ -75,8 +75,8 @@ def parameter_bytes(model: nn.Module) -> int:
 
 def matcher_for(model: nn.Module, image: tuple[int, int, int], classes: int, group: int) -> Matcher:
     """The engine if it agrees with the loop on this very model, tried on noise; else the loop."""
-    from glasshouse.attacks.engine.tape import Tape
     from glasshouse.attacks.engine.nodes import Unsupported
+    from glasshouse.attacks.engine.tape import Tape
 
     loop = Loop(model, group)
     try:

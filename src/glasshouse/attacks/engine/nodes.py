@@ -41,7 +41,7 @@ class Node(ABC):
         """The gradient by each input, given the one by the output."""
 
     @abstractmethod
-    def tangent(self, *tangents: Tensor | None) -> Tensor | None:
+    def tangent(self, *tangents: Any) -> Tensor | None:
         """How the output moves when inputs move by ``tangents`` and weights in a direction; None for not at all."""
 
     @abstractmethod

@@ -245,7 +245,7 @@ class _Builder:
     def _module(self, module: nn.Module, path: str) -> Node:
         if any(True for _ in module.parameters()):
             kind = next(kind for kind in LAYERS if kind.fits(module))
-            return kind(module, path, self.group)  # type: ignore[arg-type]
+            return kind(module, path, self.group)
         return MODULES.get(type(module), Operation)(module)
 
     def _function(self, node: fx.Node, sources: list[fx.Node]) -> Callable[..., Any]:
