@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from glasshouse import models
 from glasshouse.attacks.engine.matcher import Loop, matcher_for
+from glasshouse.attacks.engine.nodes import Unsupported
 from glasshouse.attacks.engine.objectives import Cosine, Squared
 from glasshouse.attacks.engine.tape import Tape
 from glasshouse.functional.gradients import parameter_gradients, parameter_names
@@ -43,12 +44,12 @@ def lively(model, seed=0):
     return model.eval()
 
 
-def compared(model, group=1, objective=None, spec=SPEC, keep=None):
+def compared(model, group=1, objective=None, spec=SPEC, keep=None, whole=False):
     guess, labels, target = problem(model, group, spec=spec)
     if keep is not None:
         target = {name: value for name, value in target.items() if keep(name)}
     answers = []
-    for matcher in (Tape(model, group), Loop(model, group)):
+    for matcher in (Tape(model, group, whole=whole), Loop(model, group)):
         answers.append(matcher.step(guess, labels, matcher.pack(target), objective or Cosine()))
     (value, found), (wanted, reference) = answers
     scale = reference.abs().max().clamp_min(1e-30)  # dead units everywhere give no derivative at all
@@ -182,12 +183,31 @@ class Detour(nn.Module):
         return self.fc(x.flatten(1)) + F.linear(x.flatten(1).square(), self.fc.weight)
 
 
-@pytest.mark.parametrize("kind", [Gated, Detour])
 @pytest.mark.parametrize("group", [1, 2])
-def test_modules_that_no_layer_knows_are_mapped_over_problems(kind, group):
+def test_modules_that_no_layer_knows_are_mapped_over_problems(group):
     torch.manual_seed(0)
-    assert max(compared(kind().double(), group)) < 1e-9
-    assert isinstance(matcher_for(kind(), SPEC.shape, 10, group), Tape)
+    assert max(compared(Gated().double(), group)) < 1e-9
+
+
+class Forked(nn.Module):
+    """An operation with several outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3 * 8 * 16, 10)
+
+    def forward(self, x):
+        first, second = x.chunk(2, 2)
+        return self.fc((first * second).flatten(1))
+
+
+@pytest.mark.parametrize("kind", [Detour, Forked])
+def test_a_model_that_cannot_be_followed_is_mapped_as_a_whole(kind):
+    torch.manual_seed(0)
+    with pytest.raises(Unsupported):
+        compared(kind())
+    assert max(compared(kind().double(), 2, whole=True)) < 1e-9
+    assert isinstance(matcher_for(kind(), SPEC.shape, 10, 2), Tape)
 
 
 class Branching(nn.Module):
@@ -216,15 +236,20 @@ class Alias(nn.Module):
 
 
 def test_what_the_engine_cannot_do_goes_to_the_loop():
-    with pytest.raises(RuntimeError):
-        compared(Branching())
+    for whole in (False, True):
+        with pytest.raises((Unsupported, RuntimeError)):
+            compared(Branching(), whole=whole)
     assert isinstance(matcher_for(Branching(), SPEC.shape, 10, 1), Loop)
 
 
 def test_an_engine_that_disagrees_with_the_loop_is_not_used():
     torch.manual_seed(0)
-    assert max(compared(Alias().double())) > 1e-3
-    assert isinstance(matcher_for(Alias(), SPEC.shape, 10, 1), Loop)
+    model = Alias().double()
+    assert max(compared(model)) > 1e-3
+    guess, labels, target = problem(model.float(), 1)
+    chosen, loop = matcher_for(model, SPEC.shape, 10, 1), Loop(model, 1)
+    found, reference = (one.step(guess, labels, one.pack(target), Cosine())[1] for one in (chosen, loop))
+    assert float((found - reference).abs().max() / reference.abs().max()) < 1e-4
 
 
 def test_gradients_must_be_packed():

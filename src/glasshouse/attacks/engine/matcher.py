@@ -74,21 +74,25 @@ def parameter_bytes(model: nn.Module) -> int:
 
 
 def matcher_for(model: nn.Module, image: tuple[int, int, int], classes: int, group: int) -> Matcher:
-    """The engine if it agrees with the loop on this very model, tried on noise; else the loop."""
+    """The engine if it agrees with the loop on this very model, tried on noise; else the loop.
+
+    The model's operations are taken one by one, and where that fails all of it as one.
+    """
     from glasshouse.attacks.engine.nodes import Unsupported
     from glasshouse.attacks.engine.tape import Tape
 
     loop = Loop(model, group)
-    try:
-        engine = Tape(model, group)
-        difference = _disagreement(engine, loop, image, classes, group)
-    except (Unsupported, RuntimeError, NotImplementedError, TypeError, ValueError, KeyError) as error:
-        log.debug("the loop takes over: %s", error)
-        return loop
-    if not difference < TOLERANCE:
-        log.debug("the loop takes over: the engine is off by %g", difference)
-        return loop
-    return engine
+    for whole in (False, True):
+        try:
+            engine = Tape(model, group, whole=whole)
+            difference = _disagreement(engine, loop, image, classes, group)
+        except (Unsupported, RuntimeError, NotImplementedError, TypeError, ValueError, KeyError) as error:
+            log.debug("the engine does not take the model, whole=%s: %s", whole, error)
+            continue
+        if difference < TOLERANCE:
+            return engine
+        log.debug("the engine is off by %g, whole=%s", difference, whole)
+    return loop
 
 
 def _disagreement(engine: Matcher, loop: Loop, image: tuple[int, int, int], classes: int, group: int) -> float:

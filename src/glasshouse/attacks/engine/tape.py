@@ -23,6 +23,9 @@ from glasshouse.attacks.engine.packed import Packed
 LAYERS: tuple[type[Layer], ...] = (LinearLayer, ConvLayer, BatchNormLayer, ModuleLayer)
 PASSES = 4  # forward and back, twice
 
+#: What a model's own code raises when it is run on stand-ins for its values.
+UNTRACEABLE = (fx.proxy.TraceError, TypeError, ValueError, AttributeError, LookupError, RuntimeError)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
@@ -33,12 +36,14 @@ class _Entry:
 
 
 class Tape(Matcher):
-    """A network prepared for two sweeps, with weights that stay as they are."""
+    """A network prepared for two sweeps, with weights that stay as they are; ``whole`` takes all of it as one node."""
 
-    def __init__(self, model: nn.Module, group: int) -> None:
+    def __init__(self, model: nn.Module, group: int, *, whole: bool = False) -> None:
         self.model = model
         self.group = group
-        self.entries = _entries(model, group)
+        self.entries = (
+            [_Entry(_start(ModuleLayer(model, "", group)), (0,))] if whole else _Builder(model, group).entries
+        )
         self.layers = [entry.node for entry in self.entries if isinstance(entry.node, Layer)]
         self.buffer: Tensor | None = None
 
@@ -163,14 +168,6 @@ class _Tracer(fx.Tracer):
         return _owns(module) or not any(True for _ in module.parameters())
 
 
-def _entries(model: nn.Module, group: int) -> list[_Entry]:
-    """The nodes of a model; one for all of it where its code cannot be followed."""
-    try:
-        return _Builder(model, group).entries
-    except (Unsupported, fx.proxy.TraceError, TypeError, ValueError, AttributeError, RuntimeError):
-        return [_Entry(_start(ModuleLayer(model, "", group)), (0,))]
-
-
 class _Builder:
     """Turns a traced model into entries."""
 
@@ -180,7 +177,10 @@ class _Builder:
         self.places: dict[fx.Node, int] = {}  # of values that are made from the images
         self.constants: dict[fx.Node, Any] = {}
         self.moving: set[int] = set()  # values behind parameters
-        graph = _Tracer().trace(model)
+        try:
+            graph = _Tracer().trace(model)
+        except UNTRACEABLE as error:
+            raise Unsupported("code that looks at values") from error
         for node in reversed(list(graph.nodes)):
             if not node.users and node.op not in ("placeholder", "output"):
                 graph.erase_node(node)  # the model's code makes it and never looks at it
