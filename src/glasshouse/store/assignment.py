@@ -7,8 +7,9 @@ balanced share of all items, and V groups finish everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,11 +18,15 @@ from glasshouse.store.ballots import Item
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The items of a study as they are asked: versions by original, and the originals themselves."""
+    """The items of a study as they are asked: versions by original, and the originals themselves.
+
+    ``width`` is how many versions an original has, at most.
+    """
 
     items: dict[str, Item]
-    versions: tuple[tuple[str, ...], ...]
-    originals: dict[str, str]
+    versions: dict[str, tuple[Item, ...]]
+    originals: dict[str, Item]
+    width: int
     seed: int
 
     @classmethod
@@ -32,22 +37,23 @@ class Table:
         for item in known.values():
             if item.role != "original":
                 rows.setdefault(item.original, []).append(item)
-        versions = tuple(
-            tuple(item.id for item in sorted(row, key=lambda item: (item.task, item.case_key, item.role)))
-            for row in rows.values()
-        )
-        originals = {item.original: item.id for item in known.values() if item.role == "original"}
-        return cls(known, versions, originals, seed)
+        versions = {
+            original: tuple(sorted(row, key=lambda item: (item.task, item.case_key, item.role)))
+            for original, row in rows.items()
+        }
+        originals = {item.original: item for item in known.values() if item.role == "original"}
+        return cls(known, versions, originals, max(map(len, versions.values()), default=0), seed)
 
-    @property
-    def width(self) -> int:
-        """How many versions an original has, at most."""
-        return max((len(row) for row in self.versions), default=0)
+    def deck(self, seat: int, group: int, known: Collection[str] = ()) -> Iterator[Item]:
+        """Versions of originals not known, in the order in which this annotator would rather be asked.
 
-    def deck(self, seat: int, group: int) -> Iterator[str]:
-        """Every version in the order in which this annotator would rather be asked; one of a row at most is."""
-        for row in _order(len(self.versions), seat, self.seed):
-            yield from latin_row(self.versions[row], row + group)
+        One of a row at most is asked: who is asked it knows the original from then on.
+        """
+        rows = list(self.versions.items())
+        for place in order(len(rows), seat, self.seed):
+            original, versions = rows[place]
+            if original not in known:
+                yield from (item for item in latin_row(versions, place + group) if item.other not in known)
 
     def due_for_original(self, asked: int) -> bool:
         """Whether an annotator who was asked so many items comes to an original now: one after each full row.
@@ -57,7 +63,7 @@ class Table:
         return asked % (self.width + 1) == self.width
 
 
-def latin_row(versions: Sequence[str], start: int) -> Iterator[str]:
+def latin_row(versions: Sequence[Item], start: int) -> Iterator[Item]:
     """The versions of one original, beginning with that of the Latin square."""
     for step in range(len(versions)):
         yield versions[(start + step) % len(versions)]
@@ -71,11 +77,12 @@ def needed(table: Table, votes_per_item: int) -> int:
 def share(table: Table, votes_per_item: int, annotators: int) -> int:
     """How many items one of so many annotators is asked, about."""
     people = max(annotators, 1)
-    wanted = -(-votes_per_item * sum(map(len, table.versions)) // people)
+    wanted = -(-votes_per_item * sum(map(len, table.versions.values())) // people)
     originals = -(-votes_per_item * len(table.originals) // people)
     return min(wanted, len(table.versions)) + min(originals, len(table.originals))
 
 
-def _order(count: int, seat: int, seed: int) -> list[int]:
+@lru_cache(maxsize=256)
+def order(count: int, seat: int, seed: int) -> tuple[int, ...]:
     """The order of the originals for one annotator."""
-    return [int(place) for place in np.random.default_rng([seed, seat]).permutation(count)]
+    return tuple(np.random.default_rng([seed, seat]).permutation(count).tolist())

@@ -40,43 +40,22 @@ class Chooser:
 
     def choose(self, connection: Connection) -> Item | None:
         """The next item that has a place left, or None where this annotator is done."""
-        answered, shown = self._seen(connection)
-        versions = self._versions(shown)
-        originals = self._answered_originals(answered, shown)
-        due = self.table.due_for_original(len(shown))
-        first, second = (originals, versions) if due else (versions, originals)
-        wanted = chain(first, second, self._other_originals(shown))
-        return self._first_with_a_place(connection, wanted)
-
-    def _seen(self, connection: Connection) -> tuple[list[Item], list[Item]]:
-        """The items that this annotator answered, and all that it was shown, in the order of time."""
         rows = connection.execute(SEEN, {"annotator": self.annotator.id}).all()
-        items = self.table.items
-        answered = [items[row.item] for row in rows if row.answered]
-        return answered, [items[row.item] for row in rows]
-
-    def _versions(self, shown: list[Item]) -> Iterator[Item]:
-        """Versions of originals of which nothing was shown, in this annotator's order."""
-        known = frozenset[str]().union(*(item.shows for item in shown))
+        shown = [self.table.items[row.item] for row in rows]
+        known = {original for item in shown for original in item.shows}
+        answered = [item for item, row in zip(shown, rows, strict=True) if row.answered]
         group = self.annotator.seat // self.rules.votes_per_item
-        deck = (self.table.items[item] for item in self.table.deck(self.annotator.seat, group))
-        return (item for item in deck if not item.shows & known)
+        versions = self.table.deck(self.annotator.seat, group, known)
+        originals = self._originals_of(answered, {item.id for item in shown})
+        first, second = (originals, versions) if self.table.due_for_original(len(shown)) else (versions, originals)
+        # by the time these come up, no version of them has a place left, so this annotator will never see one
+        unseen = (item for original, item in self.table.originals.items() if original not in known)
+        return self._first_with_a_place(connection, chain(first, second, unseen))
 
-    def _answered_originals(self, answered: list[Item], shown: list[Item]) -> Iterator[Item]:
-        """Originals of which a version was answered, those answered long ago first."""
-        known = {item.id for item in shown}
-        held = {original for item in shown for original in item.shows} - {
-            original for item in answered for original in item.shows
-        }
-        for item in answered:
-            original = self.table.originals.get(item.original)
-            if original is not None and original not in known and item.original not in held:
-                yield self.table.items[original]
-
-    def _other_originals(self, shown: list[Item]) -> Iterator[Item]:
-        """Originals of which nothing was shown. They come last: by then none of their versions has a place left."""
-        known = frozenset[str]().union(*(item.shows for item in shown))
-        return (self.table.items[item] for original, item in self.table.originals.items() if original not in known)
+    def _originals_of(self, answered: list[Item], asked: set[str]) -> Iterator[Item]:
+        """Originals that were not asked yet and of which a version is answered, those answered long ago first."""
+        found = (self.table.originals.get(version.original) for version in answered)
+        return (item for item in found if item is not None and item.id not in asked)
 
     def _first_with_a_place(self, connection: Connection, wanted: Iterator[Item]) -> Item | None:
         look = FIRST_LOOK

@@ -41,7 +41,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     (  # 2: what people are asked, who they are, what is held for them, what they answered
         """CREATE TABLE annotation (
-            only INTEGER PRIMARY KEY CHECK (only = 1),
+            number INTEGER PRIMARY KEY CHECK (number = 1),
             votes_per_item INTEGER NOT NULL,
             hold_seconds DOUBLE PRECISION NOT NULL,
             seed INTEGER NOT NULL,

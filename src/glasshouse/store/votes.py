@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 
 from glasshouse import checks
 from glasshouse.errors import VoteError
 from glasshouse.store.assignment import Table, share
-from glasshouse.store.ballots import Annotator, Item, Kind, Overview, Progress, Rules, Vote, check_vote
-from glasshouse.store.claims import Chooser
+from glasshouse.store.ballots import Annotator, Item, Kind, Overview, Progress, Rules, Vote
 from glasshouse.store.database import Database
+from glasshouse.store.desk import Desk, find_annotator, insert_votes, to_annotator
 
 HOUR = 3600.0
 
 ITEM_COLUMNS = "id, task, role, original, other, condition, case_key, place, image, beside, answers, truth"
-VOTE_COLUMNS = "item, annotator, answer, forced, confidence, seconds, voted_at"
-VOTE_VALUES = ":item, :annotator, :answer, :forced, :confidence, :seconds, :when"
 
 
 class Votes:
@@ -41,8 +40,8 @@ class Votes:
 
     def rules(self) -> Rules:
         """How items are shared out."""
-        row = self._database.read("SELECT votes_per_item, hold_seconds, seed FROM annotation")[0]
-        return Rules(**row)
+        with self._database.reading() as connection:
+            return _rules(connection)
 
     def set_rules(self, rules: Rules) -> None:
         """Change how items are shared out from now on."""
@@ -111,18 +110,18 @@ class Votes:
 
     def annotators(self) -> list[Annotator]:
         """Everybody who was invited, in order, kind by kind."""
-        return [_annotator(row) for row in self._database.read("SELECT * FROM annotators ORDER BY kind, seat")]
+        return [to_annotator(row) for row in self._database.read("SELECT * FROM annotators ORDER BY kind, seat")]
 
     def annotator_by_hash(self, token_hash: str) -> Annotator | None:
         """The annotator whose link carries the token of this hash, revoked or not."""
         rows = self._database.read("SELECT * FROM annotators WHERE token_hash = :token_hash", token_hash=token_hash)
-        return _annotator(rows[0]) if rows else None
+        return to_annotator(rows[0]) if rows else None
 
     def revoke(self, annotator: str) -> None:
         """End an annotator's access; the votes stay, what was held for it is free again."""
         with self._database.writing() as connection:
             self._database.run_alone(connection)
-            person = self._person(connection, annotator)
+            person = find_annotator(connection, annotator)
             connection.execute(text("UPDATE annotators SET revoked = 1 WHERE id = :id"), {"id": person.id})
             connection.execute(text("DELETE FROM reservations WHERE annotator = :id"), {"id": person.id})
 
@@ -133,71 +132,27 @@ class Votes:
 
         What is reserved already comes first, so a reload shows the same item. Empty when the annotator is done.
         """
-        with self._database.writing() as connection:
-            self._database.run_alone(connection)
-            person = self._active(connection, annotator)
-            rules = self._rules(connection)
-            table = self._current_table(connection)
-            expires = now + rules.hold_seconds
-            connection.execute(
-                text("UPDATE reservations SET expires = :expires WHERE annotator = :annotator"),
-                {"expires": expires, "annotator": person.id},
-            )
-            connection.execute(text("DELETE FROM reservations WHERE expires < :now"), {"now": now})
-            held = [table.items[item] for item in _held(connection, person.id)]
-            chooser = Chooser(table, rules, person)
-            while len(held) < count and (item := chooser.choose(connection)) is not None:
-                turn = "(SELECT COALESCE(MAX(turn) + 1, 0) FROM reservations WHERE annotator = :annotator)"
-                _reserve(connection, item.id, person.id, turn, expires)
-                held.append(item)
-        return tuple(held[:count])
+        with self._desk(lasting=False) as desk:
+            return desk.claim(annotator, now, count)
 
     def vote(self, vote: Vote) -> bool:
         """Take the answer to an item that is reserved for its annotator; False if this very vote is there already."""
-        with self._database.writing() as connection:
-            self._active(connection, vote.annotator)
-            item = self._current_table(connection).items.get(vote.item)
-            if item is None:
-                raise VoteError(f"There is no item '{vote.item}': ask for the next one.")
-            check_vote(vote, item)
-            keys = {"item": vote.item, "annotator": vote.annotator}
-            freed = connection.execute(
-                text("DELETE FROM reservations WHERE item = :item AND annotator = :annotator"), keys
-            ).rowcount
-            if freed:
-                _insert_votes(connection, [vote])
-                return True
-            before = connection.execute(
-                text(f"SELECT {VOTE_COLUMNS} FROM votes WHERE item = :item AND annotator = :annotator"),  # noqa: S608
-                keys,
-            ).first()
-            if before is None:
-                raise VoteError("This item is not held for you any more: ask for the next one.")
-            if _says(_vote(before)) != _says(vote):
-                raise VoteError("This item was answered already: undo that answer first.")
-            return False
+        with self._desk(alone=False) as desk:  # a reservation becomes a vote: no place is taken or freed
+            return desk.take(vote)
+
+    def vote_and_claim(self, vote: Vote, now: float, count: int = 1) -> tuple[Item, ...]:
+        """Take an answer and return what is asked next, in one transaction: half the wait for the disk."""
+        with self._desk() as desk:
+            desk.take(vote)
+            return desk.claim(vote.annotator, now, count)
 
     def undo(self, annotator: str, now: float) -> Item | None:
         """Take back the annotator's last vote and ask that item again.
 
         None where there is no vote, or where its original was shown since: what was seen cannot be unseen.
         """
-        with self._database.writing() as connection:
-            self._database.run_alone(connection)
-            person = self._active(connection, annotator)
-            last = connection.execute(
-                text("SELECT item FROM votes WHERE annotator = :id ORDER BY voted_at DESC, item LIMIT 1"),
-                {"id": person.id},
-            ).scalar_one_or_none()
-            table = self._current_table(connection)
-            if last is None or table.originals.get(table.items[last].original) in _held(connection, person.id):
-                return None
-            connection.execute(
-                text("DELETE FROM votes WHERE item = :item AND annotator = :id"), {"item": last, "id": person.id}
-            )
-            turn = "(SELECT COALESCE(MIN(turn) - 1, 0) FROM reservations WHERE annotator = :annotator)"
-            _reserve(connection, last, person.id, turn, now + self._rules(connection).hold_seconds)
-            return table.items[last]
+        with self._desk() as desk:
+            return desk.undo(annotator, now)
 
     def record(self, votes: Iterable[Vote]) -> None:
         """Write votes that were given elsewhere: imported ones, or those of judges; those that are there stay."""
@@ -205,7 +160,7 @@ class Votes:
         if rows:
             with self._database.writing() as connection:
                 self._database.run_alone(connection)
-                _insert_votes(connection, rows)
+                insert_votes(connection, rows)
 
     # looking
 
@@ -229,7 +184,7 @@ class Votes:
             people = connection.execute(
                 text("SELECT COUNT(*) FROM annotators WHERE kind = 'human' AND revoked = 0")
             ).scalar_one()
-            expected = share(self._current_table(connection), self._rules(connection).votes_per_item, people)
+            expected = share(self._current_table(connection), _rules(connection).votes_per_item, people)
             return Progress(done, max(expected, done + held))
 
     def overview(self, now: float) -> Overview:
@@ -249,21 +204,13 @@ class Votes:
 
     # inside a transaction
 
-    def _rules(self, connection: Connection) -> Rules:
-        row = connection.execute(text("SELECT votes_per_item, hold_seconds, seed FROM annotation")).one()
-        return Rules(**row._mapping)
-
-    def _person(self, connection: Connection, annotator: str) -> Annotator:
-        row = connection.execute(text("SELECT * FROM annotators WHERE id = :id"), {"id": annotator}).first()
-        if row is None:
-            raise VoteError(f"There is no annotator '{annotator}': invite one first.")
-        return _annotator(row._mapping)
-
-    def _active(self, connection: Connection, annotator: str) -> Annotator:
-        person = self._person(connection, annotator)
-        if person.revoked:
-            raise VoteError("This link was revoked: ask the study's owner for a new one.")
-        return person
+    @contextmanager
+    def _desk(self, *, alone: bool = True, lasting: bool = True) -> Iterator[Desk]:
+        """A transaction in which items go out and votes come in, alone where places are given away."""
+        with self._database.writing(lasting=lasting) as connection:
+            if alone:
+                self._database.run_alone(connection)
+            yield Desk(connection, self._current_table(connection), _rules(connection))
 
     def _current_table(self, connection: Connection) -> Table:
         version, seed = connection.execute(text("SELECT items_version, seed FROM annotation")).one()
@@ -274,34 +221,10 @@ class Votes:
         return self._table[1]
 
 
-def _held(connection: Connection, annotator: str) -> list[str]:
-    query = text("SELECT item FROM reservations WHERE annotator = :id ORDER BY turn")
-    return list(connection.execute(query, {"id": annotator}).scalars())
+def _rules(connection: Connection) -> Rules:
+    row = connection.execute(text("SELECT votes_per_item, hold_seconds, seed FROM annotation")).mappings().one()
+    return Rules(**row)
 
 
-def _reserve(connection: Connection, item: str, annotator: str, turn: str, expires: float) -> None:
-    connection.execute(
-        text(f"INSERT INTO reservations VALUES (:item, :annotator, {turn}, :expires)"),  # noqa: S608
-        {"item": item, "annotator": annotator, "expires": expires},
-    )
-
-
-def _insert_votes(connection: Connection, votes: list[Vote]) -> None:
-    connection.execute(
-        text(f"INSERT INTO votes ({VOTE_COLUMNS}) VALUES ({VOTE_VALUES}) ON CONFLICT DO NOTHING"),  # noqa: S608
-        [asdict(vote) for vote in votes],
-    )
-
-
-def _annotator(row: Any) -> Annotator:
-    return Annotator(**{**row, "revoked": bool(row["revoked"])})
-
-
-def _vote(row: Any) -> Vote:
-    values = dict(row._mapping) if isinstance(row, Row) else dict(row)
-    return Vote(when=values.pop("voted_at"), **values)
-
-
-def _says(vote: Vote) -> tuple[object, ...]:
-    """What a vote says, whenever it was sent and however long it took."""
-    return vote.answer, vote.forced, vote.confidence
+def _vote(row: dict[str, Any]) -> Vote:
+    return Vote(when=row.pop("voted_at"), **row)
