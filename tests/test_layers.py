@@ -12,7 +12,7 @@ ROWS = (
     {"cli"},
     {"reports"},
     {"studies"},
-    {"attacks", "membership", "metrics", "collection"},
+    {"attacks", "membership", "metrics", "collection", "votes"},
     {"defenses"},
     {"training", "store"},
     {"data", "models"},
