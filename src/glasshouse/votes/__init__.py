@@ -1,1 +1,1 @@
-"""Votes of people and of classifiers: tables of others, and what is made of them."""
+"""Votes: what people and judges are asked, what counts as recognised, and how votes come in and go out."""
