@@ -40,7 +40,7 @@ REFUSED = (
 def majority(hits: Array) -> Array:
     """1 where more than half of all votes on an image equal the truth, else 0."""
     counts = tally(hits, 2)
-    return (2 * counts[:, 1] > counts.sum(1)).astype(np.float64)
+    return np.asarray(2 * counts[:, 1] > counts.sum(1), dtype=np.float64)
 
 
 def mean_share(hits: Array) -> Array:
