@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "glasshouse"
 ROWS = (
     {"__main__"},
     {"cli"},
-    {"reports"},
+    {"reports", "annotate"},
     {"studies"},
     {"attacks", "membership", "metrics", "collection", "votes"},
     {"defenses"},

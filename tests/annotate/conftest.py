@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import secrets
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-import numpy as np
+import pytest
+from fastapi.testclient import TestClient
 from PIL import Image
 from skimage import data as photographs
 
-from glasshouse.annotate.desk import hash_token
+from glasshouse.annotate.app import create_app
+from glasshouse.annotate.sessions import CSRF_HEADER, csrf_token
+from glasshouse.annotate.visits import hash_token
 from glasshouse.store import Annotator, Item, Rules, Votes
 
 PHOTOGRAPHS = {"astronaut": "astronaut", "cat": "chelsea", "coffee": "coffee", "rocket": "rocket"}
-OTHERS = ("bird", "boat", "bridge", "car", "clock", "dog", "flower", "horse", "house", "lamp", "moon", "phone")
-MORE = ("shoe", "sofa", "train", "tree")
+OTHERS = ("bird", "boat", "bridge", "car", "clock", "dog", "flower", "horse", "house", "lamp", "moon", "phone", "shoe")
+MORE = ("sofa", "train", "tree")
 SIDE = 64
 
 
@@ -40,10 +46,34 @@ class Study:
     tokens: tuple[str, ...]
     people: tuple[Annotator, ...] = field(repr=False)
 
+    def client(self, token: str | None = None, **settings) -> TestClient:
+        """A browser without pages, in the application itself; with a token it has joined."""
+        client = TestClient(create_app(self.votes, self.directory, **settings), base_url="http://127.0.0.1:8000")
+        if token:
+            assert client.get(f"/join/{token}").status_code == 200
+            client.headers[CSRF_HEADER] = csrf_token(token)
+        return client
 
-def make_study(directory: Path, plan: Plan | None = None, database: str | None = None) -> Study:
+
+@pytest.fixture
+def make_study(tmp_path) -> Iterator[Callable[..., Study]]:
+    """Makes studies in the test's own directory, and closes them."""
+    opened: list[Votes] = []
+
+    def make(database: str | None = None, **plan) -> Study:
+        directory = tmp_path / f"study {len(opened)}"
+        directory.mkdir()
+        study = fill(directory, Plan(**plan), database)
+        opened.append(study.votes)
+        return study
+
+    yield make
+    for votes in opened:
+        votes.close()
+
+
+def fill(directory: Path, plan: Plan, database: str | None = None) -> Study:
     """Write pictures, items and annotators."""
-    plan = plan or Plan()
     votes = Votes(database or directory / "glasshouse.db")
     votes.set_rules(Rules(votes_per_item=plan.votes_per_item))
     votes.add_items(items(directory, plan))
@@ -58,40 +88,44 @@ def items(directory: Path, plan: Plan) -> list[Item]:
     """One item for each version of each original."""
     (directory / "images").mkdir(parents=True, exist_ok=True)
     names = list(PHOTOGRAPHS)
-    made = []
-    for place in range(plan.originals):
-        truth = names[place % len(names)]
-        photograph = square(getattr(photographs, PHOTOGRAPHS[truth])())
-        beside = write(directory, photograph, SIDE) if plan.task == "pair" else None
-        for version in range(plan.versions):
-            made.append(
-                Item(
-                    id=secrets.token_hex(16),
-                    task=plan.task,
-                    role="reconstruction",
-                    original=f"original {place}",
-                    condition=f"condition {version}",
-                    case_key=f"case {version}",
-                    place=place,
-                    answers=("same", "different") if beside else tuple(sorted((*names, *OTHERS, *MORE))),
-                    truth="same" if beside else truth,
-                    image=write(directory, photograph, SIDE // 4 * (1 + version % 3)),
-                    beside=beside,
-                )
-            )
-    return made
+    pictures = {
+        (name, detail): write(directory, name, detail) for name in names for detail in (SIDE, SIDE // 2, SIDE // 4)
+    }
+    is_pair = plan.task == "pair"
+    return [
+        Item(
+            id=secrets.token_hex(16),
+            task=plan.task,
+            role="reconstruction",
+            original=f"original {place}",
+            condition=f"condition {version}",
+            case_key=f"case {version}",
+            place=place,
+            answers=("same", "different") if is_pair else tuple(sorted((*names, *OTHERS, *MORE))),
+            truth="same" if is_pair else names[place % len(names)],
+            image=pictures[names[place % len(names)], SIDE // 2 // (1 + version % 2)],
+            beside=pictures[names[place % len(names)], SIDE] if is_pair else None,
+        )
+        for place in range(plan.originals)
+        for version in range(plan.versions)
+    ]
 
 
-def square(photograph: np.ndarray) -> Image.Image:
-    """The middle of a photograph."""
+def write(directory: Path, name: str, detail: int) -> str:
+    """Write a picture under a name that says nothing."""
+    file = f"images/{secrets.token_hex(8)}.png"
+    (directory / file).write_bytes(picture(name, detail))
+    return file
+
+
+@cache
+def picture(name: str, detail: int) -> bytes:
+    """The middle of a photograph as PNG, of SIDE pixels with so many pixels' detail."""
+    photograph = getattr(photographs, PHOTOGRAPHS[name])()
     side = min(photograph.shape[:2])
     top, left = ((size - side) // 2 for size in photograph.shape[:2])
-    return Image.fromarray(photograph[top : top + side, left : left + side])
-
-
-def write(directory: Path, picture: Image.Image, detail: int) -> str:
-    """A photograph of SIDE pixels with so many pixels' detail, under a name that says nothing."""
-    name = f"images/{secrets.token_hex(8)}.png"
-    coarse = picture.resize((detail, detail), Image.Resampling.BOX)
-    coarse.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(directory / name)
-    return name
+    square = Image.fromarray(photograph[top : top + side, left : left + side])
+    coarse = square.resize((detail, detail), Image.Resampling.BOX)
+    written = io.BytesIO()
+    coarse.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(written, "PNG")
+    return written.getvalue()

@@ -11,10 +11,10 @@ from starlette.exceptions import HTTPException
 
 from glasshouse import __version__
 from glasshouse.annotate import overview, pages, pictures, work
-from glasshouse.annotate.desk import Desk
 from glasshouse.annotate.headers import SafeHeaders
 from glasshouse.annotate.limits import Buckets, Limits, RateLimit, SizeLimit
 from glasshouse.annotate.sessions import Cookies
+from glasshouse.annotate.visits import Site
 from glasshouse.errors import VoteError
 from glasshouse.store.votes import Votes
 
@@ -31,7 +31,7 @@ def create_app(votes: Votes, study: Path, *, secure: bool = False, limits: Limit
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
     )
-    app.state.desk = Desk(votes, study, Cookies(study, secure=secure), Buckets(limits.token))
+    app.state.site = Site(votes, study, Cookies(study, secure=secure), Buckets(limits.token))
     for part in (work, overview, pictures, pages):
         app.include_router(part.router)
     app.add_exception_handler(HTTPException, _refused)

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -72,10 +73,6 @@ class RateLimit:
         await (too_many(wait) if wait else self.app)(scope, receive, send)
 
 
-class TooLongError(Exception):
-    """A body that goes on after the limit."""
-
-
 class SizeLimit:
     """Answers 413 to a body that is too long, whether it says so beforehand or not."""
 
@@ -86,23 +83,13 @@ class SizeLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with a reader that counts."""
         seen = 0
-        begun = False
 
         async def count() -> Message:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self.most:
-                raise TooLongError
+                raise HTTPException(413, f"The body is longer than {self.most} bytes.")
             return message
 
-        async def note(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self.app(scope, count, note)
-        except TooLongError:
-            if not begun:
-                await JSONResponse({"detail": f"The body is longer than {self.most} bytes."}, 413)(scope, receive, send)
+        await self.app(scope, count, send)

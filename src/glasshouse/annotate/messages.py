@@ -56,7 +56,9 @@ class Ballot(Message):
 
 
 class Undo(Message):
-    """Takes back the last answer."""
+    """Takes back the last of so many answers; sent twice, it takes back one."""
+
+    done: int = Field(ge=1)
 
 
 class Problem(Message):

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, HTTPException, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from glasshouse.annotate.desk import Desk, Forbidden, Owning, Visiting, desk
+from glasshouse.annotate.visits import Forbidden, Owning, Site, Visiting, site
 
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 TOKEN = re.compile(r"[0-9A-Za-z_-]{16,128}")
@@ -52,7 +52,7 @@ def static(name: str) -> Response:
 
 
 @router.get("/join/{token}")
-def join(token: str, at: Annotated[Desk, Depends(desk)]) -> HTMLResponse:
+def join(token: str, at: Annotated[Site, Depends(site)]) -> HTMLResponse:
     """The first visit by a personal link: from now on the cookie says who it is."""
     at.annotator(_well_formed(token))
     entering = page("entering.html", target="/")
@@ -61,7 +61,7 @@ def join(token: str, at: Annotated[Desk, Depends(desk)]) -> HTMLResponse:
 
 
 @router.get("/owner/{token}")
-def own(token: str, at: Annotated[Desk, Depends(desk)]) -> HTMLResponse:
+def own(token: str, at: Annotated[Site, Depends(site)]) -> HTMLResponse:
     """The owner's first visit."""
     at.check_owner(_well_formed(token))
     entering = page("entering.html", target="/owner")
@@ -84,19 +84,19 @@ def judge(visit: Visiting) -> HTMLResponse:
 @router.get("/thanks")
 def thanks(visit: Visiting) -> HTMLResponse:
     """The last page."""
-    return page("thanks.html", csrf=visit.csrf, done=visit.desk.votes.progress(visit.annotator.id).done)
+    return page("thanks.html", csrf=visit.csrf, done=visit.site.votes.progress(visit.annotator.id).done)
 
 
 @router.get("/owner")
 def overview(visit: Owning) -> HTMLResponse:
     """The live overview."""
-    return page("overview.html", name=visit.desk.study.resolve().name)
+    return page("overview.html", name=visit.site.study.resolve().name)
 
 
 WORDS = {
     403: (
         "This link does not open anything",
-        "It may be incomplete, or it was withdrawn. Open your personal link again, or ask whoever sent it for a new one.",
+        "It may be incomplete, or withdrawn. Open your personal link again, or ask whoever sent it for a new one.",
     ),
     404: ("There is nothing here", "Open your personal link to go on."),
     429: ("One moment, please", "There were too many requests. Wait a moment and load the page again."),

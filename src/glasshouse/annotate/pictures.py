@@ -13,9 +13,9 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi import Path as Part
 from PIL import Image
 
-from glasshouse.annotate.desk import Desk, Forbidden, desk
 from glasshouse.annotate.messages import Identity
 from glasshouse.annotate.sessions import Role
+from glasshouse.annotate.visits import Forbidden, Site, site
 from glasshouse.store.ballots import Item
 
 Side = Literal["image", "beside"]
@@ -47,7 +47,7 @@ def image(
     item: Identity,
     side: Side,
     sealed: Annotated[str, Part(min_length=SEAL, max_length=SEAL, pattern="^[0-9a-f]+$")],
-    at: Annotated[Desk, Depends(desk)],
+    at: Annotated[Site, Depends(site)],
 ) -> Response:
     """One picture as PNG, pixels only: no name, no comment, no place where it was taken."""
     if not any(_is_sealed_for(request, at, role, (item, side, sealed)) for role in get_args(Role)):
@@ -59,7 +59,7 @@ def image(
     return Response(pixels(at.study, file), media_type="image/png")
 
 
-def _is_sealed_for(request: Request, at: Desk, role: Role, sealed: tuple[str, str, str]) -> bool:
+def _is_sealed_for(request: Request, at: Site, role: Role, sealed: tuple[str, str, str]) -> bool:
     """Whether the visitor's cookie made this seal; a revoked link's is not accepted."""
     item, side, given = sealed
     token = at.cookies.token(request, role)

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import get_args
 
-from glasshouse.annotate.desk import AnnotatorVisit
 from glasshouse.annotate.messages import Asked, Picture
 from glasshouse.annotate.pictures import Side, address
+from glasshouse.annotate.visits import AnnotatorVisit
 from glasshouse.store.ballots import Annotator, Item
+from glasshouse.votes.judgement import task_of
 
-
-@dataclass(frozen=True)
-class _Task:
-    question: str
-    explanation: str
-    none: str | None
-    captions: tuple[str, ...]
-    shuffled: bool
-
-_TASKS = {
- "classification": _Task("What is in this picture?", "You will see pictures, one after another, some of them hard to make out. Choose what you see in each.", "None of these, or I cannot tell", ("",), True),
- "pair": _Task("Do these two show the same?", "You will see two pictures side by side.", None, ("Original", "Reconstruction"), False),
-}
 FORCED = "If you had to choose, which one would it be?"
 
 
 def asked(visit: AnnotatorVisit, item: Item) -> Asked:
     """An item as one annotator sees it: its pictures and answers, and nothing of where they come from."""
-    task = _TASKS[item.task]
+    task = task_of(item)
     sides = [side for side in reversed(get_args(Side)) if getattr(item, side) is not None]
     return Asked(
         id=item.id,

@@ -60,20 +60,22 @@ class Address:
         return f"{'https' if self.is_encrypted else 'http'}://{host}:{self.port}"
 
 
-def serve(study: Path, votes: Votes, address: Address, limits: Limits | None = None) -> None:
+def serve(study: Path, database: Path | str, address: Address, limits: Limits | None = None) -> None:
     """Serve the page of a study until interrupted."""
-    uvicorn.run(
-        create_app(votes, study, secure=address.is_encrypted, limits=limits),
-        host=address.host,
-        port=address.port,
-        ssl_certfile=address.certfile,
-        ssl_keyfile=address.keyfile,
-        access_log=False,  # a link's token is part of its first address
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,  # anybody can write them, and an address counts for the rate limit
-        timeout_keep_alive=75,
-        h11_max_incomplete_event_size=16_384,
-    )
-
-
+    votes = Votes(database)
+    try:
+        uvicorn.run(
+            create_app(votes, study, secure=address.is_encrypted, limits=limits),
+            host=address.host,
+            port=address.port,
+            ssl_certfile=address.certfile,
+            ssl_keyfile=address.keyfile,
+            access_log=False,  # a link's token is part of its first address
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,  # anybody can write them, and an address counts for the rate limit
+            timeout_keep_alive=75,
+            h11_max_incomplete_event_size=16_384,
+        )
+    finally:
+        votes.close()

@@ -32,7 +32,7 @@ class TooMany(HTTPException):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Site:
     """The parts that one server works with."""
 
     votes: Votes
@@ -72,7 +72,7 @@ class Desk:
 class Visit:
     """One request of somebody who was let in."""
 
-    desk: Desk
+    site: Site
     token: str
 
     @property
@@ -93,20 +93,20 @@ def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-async def desk(request: Request) -> Desk:
-    """The desk of the server that got the request."""
-    found: Desk = request.app.state.desk
+async def site(request: Request) -> Site:
+    """The site that got the request."""
+    found: Site = request.app.state.site
     return found
 
 
-def _token(request: Request, at: Desk, role: Role) -> str:
+def _token(request: Request, at: Site, role: Role) -> str:
     token = at.cookies.token(request, role)
     if token is None:
         raise Forbidden
     return token
 
 
-def annotator_visit(request: Request, at: Annotated[Desk, Depends(desk)]) -> AnnotatorVisit:
+def annotator_visit(request: Request, at: Annotated[Site, Depends(site)]) -> AnnotatorVisit:
     """Let an annotator in by the cookie."""
     token = _token(request, at, "annotator")
     found = at.annotator(token)
@@ -114,7 +114,7 @@ def annotator_visit(request: Request, at: Annotated[Desk, Depends(desk)]) -> Ann
     return AnnotatorVisit(at, token, found)
 
 
-def owner_visit(request: Request, at: Annotated[Desk, Depends(desk)]) -> Visit:
+def owner_visit(request: Request, at: Annotated[Site, Depends(site)]) -> Visit:
     """Let the owner in by the cookie."""
     token = _token(request, at, "owner")
     at.check_owner(token)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from glasshouse.annotate.desk import AnnotatorVisit, Visiting, Writing
 from glasshouse.annotate.messages import Ballot, Problem, Undo, Work
 from glasshouse.annotate.questions import asked
-from glasshouse.store.ballots import Vote
+from glasshouse.annotate.visits import AnnotatorVisit, Visiting, Writing
+from glasshouse.store.ballots import Item, Vote
 
 AHEAD = 2  # the question on the screen, and the one whose pictures are fetched meanwhile
 
@@ -27,38 +27,40 @@ router = APIRouter(prefix="/api", tags=["annotator"])
 @router.get("/work", responses=REFUSALS)
 def next_work(visit: Visiting) -> Work:
     """The question that this annotator is asked now, and the one after it. Asking again gives the same ones."""
-    return _work(visit)
+    return _work(visit, _claim(visit))
 
 
 @router.post("/votes", responses=WRITE_REFUSALS)
 def vote(ballot: Ballot, visit: Writing) -> Work:
     """Save an answer, for good when this returns; sending the same answer again changes nothing."""
-    seconds = None if ballot.milliseconds is None else ballot.milliseconds / 1000
-    visit.desk.votes.vote(
-        Vote(
-            ballot.item,
-            visit.annotator.id,
-            ballot.answer,
-            ballot.forced,
-            ballot.confidence,
-            seconds,
-            visit.desk.clock(),
-        )
+    now = visit.site.clock()
+    given = Vote(
+        item=ballot.item,
+        annotator=visit.annotator.id,
+        answer=ballot.answer,
+        forced=ballot.forced,
+        confidence=ballot.confidence,
+        seconds=None if ballot.milliseconds is None else ballot.milliseconds / 1000,
+        when=now,
     )
-    return _work(visit)
+    return _work(visit, visit.site.votes.vote_and_claim(given, now, AHEAD))
 
 
 @router.post("/undo", responses=WRITE_REFUSALS)
-def undo(_: Undo, visit: Writing) -> Work:
-    """Take back the last answer; its question is asked again."""
-    visit.desk.votes.undo(visit.annotator.id, visit.desk.clock())
-    return _work(visit)
+def undo(last: Undo, visit: Writing) -> Work:
+    """Take back the last answer, and ask its question again; sending the same again changes nothing."""
+    votes, annotator = visit.site.votes, visit.annotator.id
+    if votes.progress(annotator).done == last.done:
+        votes.undo(annotator, visit.site.clock())
+    return _work(visit, _claim(visit))
 
 
-def _work(visit: AnnotatorVisit) -> Work:
-    votes, annotator = visit.desk.votes, visit.annotator.id
-    items = votes.claim(annotator, visit.desk.clock(), AHEAD)
-    progress = votes.progress(annotator)
+def _claim(visit: AnnotatorVisit) -> tuple[Item, ...]:
+    return visit.site.votes.claim(visit.annotator.id, visit.site.clock(), AHEAD)
+
+
+def _work(visit: AnnotatorVisit, items: tuple[Item, ...]) -> Work:
+    progress = visit.site.votes.progress(visit.annotator.id)
     return Work(
         done=progress.done,
         total=progress.total if items else progress.done,

@@ -22,6 +22,7 @@ const answered = new Set(); // sent or being sent, so that an older reply does n
 let chosen = null; // the answer that waits for a grade
 let isForced = false; // the answer was "none", and a choice is asked all the same
 let forcedGrade = "guess";
+let done = 0; // answers that are saved
 let seenFor = 0; // milliseconds for which the picture was visible before it was last hidden
 let seenSince = null;
 
@@ -57,6 +58,7 @@ const elapsed = () => Math.round(seenFor + (seenSince === null ? 0 : performance
 
 function take(work) {
   const before = current()?.id;
+  done = work.done;
   queue = work.items.filter((item) => !answered.has(item.id));
   $("progress").max = Math.max(work.total, 1);
   $("progress").value = work.done;
@@ -170,10 +172,12 @@ async function undo() {
   if ($("undo").disabled) return;
   $("undo").disabled = true;
   await sending;
+  const before = done;
   answered.clear();
   queue = [];
-  await send("/api/undo", {});
-  say("Taken back. Answer again.");
+  await send("/api/undo", { done });
+  if (done < before) say("Taken back. Answer again.");
+  else alarm("That answer cannot be taken back any more: you have seen more of the same since.");
 }
 
 /* ---- drawing ---- */

@@ -7,7 +7,7 @@ const button = document.getElementById("undo");
 button?.addEventListener("click", async () => {
   button.disabled = true;
   try {
-    await ask("/api/undo", { body: {} });
+    await ask("/api/undo", { body: { done: Number(button.dataset.done) } });
     location.assign("/");
   } catch (error) {
     const alarm = document.getElementById("alarm");
