@@ -63,6 +63,8 @@ def test_without_a_name_of_the_original_each_row_is_its_own(write):
         (HEADER, ("a,7,3,cat,-3,-1,1",), "annot1 is '-3'"),
         (HEADER, ("a,7,3,cat,1e300,-1,1",), "annot1 is '1e300'"),
         (HEADER, ("a,7,-1,cat,1,-1,1",), "gt_fine is '-1'"),
+        (HEADER, ("a\x1b[2J,7,3,cat,1,-1,1",), "cannot be printed"),
+        ("con\x07fig", ("a",), "cannot be printed"),
         (HEADER, ('a,7,3,"cat,1,-1,1',), "not a CSV table"),
     ],
 )

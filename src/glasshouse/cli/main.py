@@ -11,6 +11,7 @@ import typer
 
 from glasshouse.cli.audit import audit
 from glasshouse.cli.compare import compare
+from glasshouse.cli.correlate import correlate
 from glasshouse.cli.doctor import doctor
 from glasshouse.cli.gate import gate
 from glasshouse.cli.key import key
@@ -48,6 +49,7 @@ app.command()(protect)
 app.command()(unprotect)
 app.command()(preview)
 app.command()(compare)
+app.command()(correlate)
 app.command()(policies)
 app.command("list")(list_names)
 app.command()(show)

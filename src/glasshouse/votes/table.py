@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,12 @@ class VoteTable:
 
 def read_votes(path: Path) -> VoteTable:
     """Read a CSV file of votes; anything that is not one is refused with the line and the column."""
-    cells = _columns(path)
+    cells = read_columns(path)
+    _refuse_unprintable(path, cells)
     for needed in (MODEL, TRUTH):
         if needed not in cells:
             raise DataError(f"{path} has no column '{needed}': its columns are {', '.join(cells)}.")
+    _refuse_unprintable(path, cells[MODEL])
     annotators = tuple(name for name in cells if ANNOTATOR.fullmatch(name))
     if not annotators:
         raise DataError(f"{path} has no votes: give columns annot1, annot2 and so on.")
@@ -87,7 +89,7 @@ def read_votes(path: Path) -> VoteTable:
     )
 
 
-def _columns(path: Path) -> dict[str, tuple[str, ...]]:
+def read_columns(path: Path) -> dict[str, tuple[str, ...]]:
     """The text of every column."""
     lines = _lines(path)
     header = next(lines, [])
@@ -131,6 +133,13 @@ def _numbered(names: list[str] | tuple[str, ...]) -> tuple[tuple[str, ...], Arra
     """Distinct names in the order in which they come, and the number of each."""
     known = {name: place for place, name in enumerate(dict.fromkeys(names))}
     return tuple(known), np.array([known[name] for name in names])
+
+
+def _refuse_unprintable(path: Path, names: Iterable[str]) -> None:
+    """Refuse names that would do something to a terminal."""
+    for name in names:
+        if not name.isprintable():
+            raise DataError(f"{path}: the name {name[:40]!r} holds characters that cannot be printed: rename it.")
 
 
 def _refuse_copies(
