@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -9,7 +10,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from glasshouse import __version__
 from glasshouse.annotate import overview, pages, pictures, work
 from glasshouse.annotate.headers import SafeHeaders
 from glasshouse.annotate.limits import Buckets, Limits, RateLimit, SizeLimit
@@ -26,7 +26,7 @@ def create_app(votes: Votes, study: Path, *, secure: bool = False, limits: Limit
     limits = limits or Limits()
     app = FastAPI(
         title="Glasshouse annotation",
-        version=__version__,
+        version=version("glasshouse"),
         description="People's judgements of reconstructed images. Every request needs the cookie of a personal link.",
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,

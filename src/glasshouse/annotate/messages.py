@@ -65,3 +65,63 @@ class Problem(Message):
     """Why a request was refused."""
 
     detail: str
+
+
+class Share(Message):
+    """A value with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class TaskAgreement(Message):
+    """How far people agree in one task: Fleiss' kappa of recognised or not, Krippendorff's alpha of the answers."""
+
+    task: str
+    fleiss_kappa: Share | None
+    krippendorff_alpha: Share | None
+    recognised: Share | None
+
+
+class Person(Message):
+    """One annotator as the owner sees it; ``checks`` is the share of originals or decoys that were right."""
+
+    name: str
+    votes: int
+    none: float | None
+    checks: float | None
+    median_seconds: float | None
+    last_seen: float | None = Field(description="seconds ago")
+    revoked: bool
+    flags: list[str]
+
+
+class Given(Message):
+    """How many gave an answer; null stands for "none of these"."""
+
+    answer: str | None
+    votes: int
+
+
+class Disputed(Message):
+    """An item on which people disagree, the most common answer first."""
+
+    pictures: list[str]
+    condition: str
+    truth: str | None
+    given: list[Given]
+
+
+class Overview(Message):
+    """How far the study is; ``hours`` counts the votes of the last day, the present hour last."""
+
+    items: int
+    complete: int
+    votes: int
+    wanted: int
+    votes_last_hour: int
+    hours: list[int]
+    agreement: list[TaskAgreement]
+    annotators: list[Person]
+    disputed: list[Disputed]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, HTTPException, Request
 
 from glasshouse.annotate.limits import Buckets
+from glasshouse.annotate.lookout import Lookout
 from glasshouse.annotate.sessions import Cookies, Role, csrf_token, is_own_page
 from glasshouse.store.ballots import Annotator
 from glasshouse.store.votes import Votes
@@ -39,6 +40,7 @@ class Site:
     study: Path
     cookies: Cookies
     buckets: Buckets
+    lookout: Lookout = field(default_factory=Lookout)
     clock: Callable[[], float] = time.time
 
     def annotator(self, token: str) -> Annotator:
