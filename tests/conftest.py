@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -33,3 +34,26 @@ def real_data() -> Path:
     if not root or not Path(root).is_dir():
         pytest.skip("real data is not here: set GLASSHOUSE_DATA to a directory with cifar10.npz and the others")
     return Path(root)
+
+
+@pytest.fixture(scope="session")
+def voted(tmp_path_factory) -> Path:
+    """A table of votes: 6 models x 20 originals x 4 annotators; psnr and lpips see what people see, other sees nothing.
+
+    A few votes are missing, and one image has none.
+    """
+    random = np.random.default_rng(0)
+    rows = ["config,set_index,gt_fine,gt_name,annot1,annot2,annot3,annot4,frac_recognized,psnr,lpips,other"]
+    easy = random.normal(size=20)
+    for model in range(6):
+        for original in range(20):
+            seen = 0.5 * model - 1.2 + easy[original] + random.normal()
+            hits = seen + random.normal(size=4) > 0
+            votes = [str(original) if hit else random.choice(["-1", "55"]) for hit in hits]
+            votes = ["" if random.random() < 0.05 else vote for vote in votes]
+            votes = [""] * 4 if (model, original) == (2, 3) else votes
+            metrics = f"{12 + seen + 0.5 * random.normal():.3f},{0.5 - 0.1 * seen:.4f},{random.normal():.3f}"
+            rows.append(f"model {model},{100 + original},{original},thing,{','.join(votes)},{hits.mean()},{metrics}")
+    path = tmp_path_factory.mktemp("votes") / "votes.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
