@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from glasshouse.cli.annotate import annotate
 from glasshouse.cli.audit import audit
 from glasshouse.cli.compare import compare
 from glasshouse.cli.correlate import correlate
@@ -56,6 +57,7 @@ app.command()(show)
 app.command()(doctor)
 app.add_typer(weights, name="weights")
 app.add_typer(key, name="key")
+app.add_typer(annotate, name="annotate")
 
 
 @app.callback()

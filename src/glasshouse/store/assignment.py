@@ -31,17 +31,21 @@ class Table:
 
     @classmethod
     def of(cls, items: Iterable[Item], seed: int) -> Table:
-        """Lay the items out; versions of each original stand in one order of the conditions."""
+        """Lay the items out; versions of each original stand in one order of the conditions.
+
+        Items without a picture are known but cannot be asked.
+        """
         known = {item.id: item for item in sorted(items, key=lambda item: (item.place, item.task, item.role))}
         rows: dict[str, list[Item]] = {}
-        for item in known.values():
+        asked = [item for item in known.values() if item.image is not None]
+        for item in asked:
             if item.role != "original":
                 rows.setdefault(item.original, []).append(item)
         versions = {
             original: tuple(sorted(row, key=lambda item: (item.task, item.case_key, item.role)))
             for original, row in rows.items()
         }
-        originals = {item.original: item for item in known.values() if item.role == "original"}
+        originals = {item.original: item for item in asked if item.role == "original"}
         return cls(known, versions, originals, max(map(len, versions.values()), default=0), seed)
 
     def deck(self, seat: int, group: int, known: Collection[str] = ()) -> Iterator[Item]:

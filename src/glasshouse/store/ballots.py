@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from glasshouse.errors import VoteError
 
@@ -103,6 +103,11 @@ class Overview:
     votes: int
     votes_last_hour: int
     annotators: int
+
+
+def values_of(record: Item | Vote) -> dict[str, Any]:
+    """The fields of a record by name; ``asdict`` would copy each value deeply and take ten times as long."""
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def check_vote(vote: Vote, item: Item) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 from glasshouse.errors import VoteError
 from glasshouse.store.assignment import Table
-from glasshouse.store.ballots import Annotator, Item, Rules, Vote, check_vote
+from glasshouse.store.ballots import Annotator, Item, Rules, Vote, check_vote, values_of
 from glasshouse.store.claims import Chooser
 
 VOTE_COLUMNS = "item, annotator, answer, forced, confidence, seconds, voted_at"
@@ -105,18 +105,18 @@ def insert_votes(connection: Connection, votes: Sequence[Vote]) -> None:
     """Write votes; those that are there stay."""
     connection.execute(
         text(f"INSERT INTO votes ({VOTE_COLUMNS}) VALUES ({VOTE_VALUES}) ON CONFLICT DO NOTHING"),  # noqa: S608
-        [asdict(vote) for vote in votes],
+        [values_of(vote) for vote in votes],
     )
 
 
 def find_annotator(connection: Connection, identity: str) -> Annotator:
     """Somebody who was invited, revoked or not."""
-    row = connection.execute(text("SELECT * FROM annotators WHERE id = :id"), {"id": identity}).mappings().first()
-    if row is None:
+    found = connection.execute(text("SELECT * FROM annotators WHERE id = :id"), {"id": identity}).mappings().first()
+    if found is None:
         raise VoteError(f"There is no annotator '{identity}': invite one first.")
-    return to_annotator(row)
+    return to_annotator(found)
 
 
-def to_annotator(row: Mapping[Any, Any]) -> Annotator:
+def to_annotator(columns: Mapping[Any, Any]) -> Annotator:
     """An annotator from its row."""
-    return Annotator(**{**row, "revoked": bool(row["revoked"])})
+    return Annotator(**{**columns, "revoked": bool(columns["revoked"])})

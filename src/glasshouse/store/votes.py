@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from glasshouse import checks
 from glasshouse.errors import VoteError
 from glasshouse.store.assignment import Table, share
-from glasshouse.store.ballots import Annotator, Item, Kind, Overview, Progress, Rules, Vote
+from glasshouse.store.ballots import Annotator, Item, Kind, Overview, Progress, Rules, Vote, values_of
 from glasshouse.store.database import Database
 from glasshouse.store.desk import Desk, find_annotator, insert_votes, to_annotator
 
@@ -65,7 +65,7 @@ class Votes:
 
     def add_items(self, items: Iterable[Item]) -> None:
         """Add items; those that are there (the same task, role, case and place) stay as they are."""
-        rows = [{**asdict(item), "answers": json.dumps(item.answers)} for item in items]
+        rows = [{**values_of(item), "answers": json.dumps(item.answers)} for item in items]
         if not rows:
             return
         values = ", ".join(f":{column}" for column in ITEM_COLUMNS.split(", "))

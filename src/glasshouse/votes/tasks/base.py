@@ -15,7 +15,8 @@ class Task(ABC):
 
     ``roles`` are the versions of an original that it asks about; ``captions`` stand above its pictures, and where
     there are two the first is the original's. ``none`` is the wording of "none of these", or None where one of the
-    answers must be chosen. ``shuffled`` says whether each annotator gets the answers in another order.
+    answers must be chosen. ``shuffled`` says whether each annotator gets the answers in another order, and
+    ``needs_candidates`` whether the answers are classes.
     """
 
     name: ClassVar[str]
@@ -25,6 +26,7 @@ class Task(ABC):
     captions: ClassVar[tuple[str, ...]] = ("",)
     none: ClassVar[str | None] = "None of these, or I cannot tell"
     shuffled: ClassVar[bool] = False
+    needs_candidates: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -21,6 +21,7 @@ class Classification(Task):
     )
     roles: ClassVar[frozenset[Role]] = frozenset({"original", "reconstruction", "shuffled"})
     shuffled: ClassVar[bool] = True
+    needs_candidates: ClassVar[bool] = True
 
     @property
     def question(self) -> str:
