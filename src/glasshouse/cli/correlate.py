@@ -30,13 +30,14 @@ def correlate(
     (the true class), annot1, annot2, ... (the votes: a class, -1 for none, empty for no vote) and one per metric.
     """
     from glasshouse.files import write_atomic
-    from glasshouse.reports.correlation import write_figures
     from glasshouse.studies.correlation import correlate as run
 
     names = [name.strip() for name in (metrics or "").split(",")]
     found = run(votes, metrics=[name for name in names if name], judge=judge)
     text = json.dumps(found.to_json(), indent=1, allow_nan=False)
     if out is not None:
+        from glasshouse.reports.correlation import write_figures
+
         write_atomic(out / "correlation.json", text.encode())
         write_figures(found, out)
     if as_json:

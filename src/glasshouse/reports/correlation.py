@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from glasshouse.files import write_atomic
 from glasshouse.studies.correlation import Correlation, Difference, MetricResult
@@ -114,7 +114,7 @@ def draw_matrix(found: Correlation) -> bytes:
             if line == column:
                 _write(axes, one.name, fontsize=13, parse_math=False)
             elif line > column:
-                axes.plot(rankdata(two.means), rankdata(one.means), "o", color="C0", markersize=4)
+                axes.plot(_ranks(two.means), _ranks(one.means), "o", color="C0", markersize=4)
             else:
                 rho, tau = found.between(one, two)
                 axes.set_facecolor(colormaps["PuOr"](0.5 + tau / 2.5))
@@ -148,6 +148,11 @@ def _grid(lines: int, columns: int, side: float) -> tuple[Any, Any]:
 
     figure = Figure(figsize=(side * columns + 0.4, side * lines + 0.4), layout="constrained")
     return figure, figure.subplots(lines, columns, squeeze=False)
+
+
+def _ranks(values: Sequence[float]) -> Any:
+    """How many are smaller less how many are larger."""
+    return np.sign(np.subtract.outer(values, values)).sum(1)
 
 
 def _write(axes: Any, text: str, **style: Any) -> None:
