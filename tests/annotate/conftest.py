@@ -13,11 +13,12 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 from skimage import data as photographs
+from tests.postgres import fresh_database, running_server
 
 from glasshouse.annotate.app import create_app
 from glasshouse.annotate.sessions import CSRF_HEADER, csrf_token
-from glasshouse.annotate.visits import hash_token
 from glasshouse.store import Annotator, Item, Rules, Votes
+from glasshouse.votes.invitations import hash_of
 
 PHOTOGRAPHS = {"astronaut": "astronaut", "cat": "chelsea", "coffee": "coffee", "rocket": "rocket"}
 OTHERS = ("bird", "boat", "bridge", "car", "clock", "dog", "flower", "horse", "house", "lamp", "moon", "phone", "shoe")
@@ -38,9 +39,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Study:
-    """A study directory, its votes, and the tokens of those who were invited."""
+    """A study directory, where its votes are, and the tokens of those who were invited."""
 
     directory: Path
+    database: Path | str
     votes: Votes
     owner: str
     tokens: tuple[str, ...]
@@ -53,6 +55,23 @@ class Study:
             assert client.get(f"/join/{token}").status_code == 200
             client.headers[CSRF_HEADER] = csrf_token(token)
         return client
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """A PostgreSQL server, started once where it is first needed."""
+    with running_server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request) -> Iterator[str | None]:
+    """Where votes lie: None for the study's own SQLite file, else the URL of an empty database of the server."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with fresh_database(request.getfixturevalue("postgresql"), f"votes_{secrets.token_hex(4)}") as url:
+            yield url
 
 
 @pytest.fixture
@@ -74,14 +93,15 @@ def make_study(tmp_path) -> Iterator[Callable[..., Study]]:
 
 def fill(directory: Path, plan: Plan, database: str | None = None) -> Study:
     """Write pictures, items and annotators."""
-    votes = Votes(database or directory / "glasshouse.db")
+    where = database or directory / "glasshouse.db"
+    votes = Votes(where)
     votes.set_rules(Rules(votes_per_item=plan.votes_per_item))
     votes.add_items(items(directory, plan))
     tokens = tuple(secrets.token_urlsafe(32) for _ in range(plan.annotators))
-    people = tuple(votes.invite(f"annotator {number + 1}", hash_token(token)) for number, token in enumerate(tokens))
+    people = tuple(votes.invite(f"annotator {number + 1}", hash_of(token)) for number, token in enumerate(tokens))
     owner = secrets.token_urlsafe(32)
-    votes.set_owner_hash(hash_token(owner))
-    return Study(directory, votes, owner, tokens, people)
+    votes.set_owner_hash(hash_of(owner))
+    return Study(directory, where, votes, owner, tokens, people)
 
 
 def items(directory: Path, plan: Plan) -> list[Item]:

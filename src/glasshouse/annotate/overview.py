@@ -51,17 +51,16 @@ def per_hour(votes: Sequence[Vote], now: float) -> list[int]:
 
 
 def most_disputed(votes: Sequence[Vote]) -> list[tuple[str, Counter[str | None]]]:
-    """The items whose votes agree least, by the share of pairs of votes that differ; unanimous ones never."""
+    """The items with the most pairs of votes that differ; unanimous ones never."""
     given: defaultdict[str, Counter[str | None]] = defaultdict(Counter)
     for vote in votes:
         given[vote.item][vote.answer] += 1
     disputed = [(item, answers) for item, answers in given.items() if len(answers) > 1]
-    return sorted(disputed, key=lambda one: (-_dispute(one[1]), -one[1].total(), one[0]))[:SHOWN]
+    return sorted(disputed, key=lambda one: (-_differing_pairs(one[1]), one[0]))[:SHOWN]
 
 
-def _dispute(answers: Counter[str | None]) -> float:
-    total = answers.total()
-    return 1 - sum(count * (count - 1) for count in answers.values()) / (total * (total - 1))
+def _differing_pairs(answers: Counter[str | None]) -> int:
+    return (answers.total() ** 2 - sum(count**2 for count in answers.values())) // 2
 
 
 def people(annotators: Sequence[Annotator], found: Findings, now: float) -> list[Person]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from glasshouse.annotate.lookout import Lookout
 from glasshouse.annotate.sessions import Cookies, Role, csrf_token, is_own_page
 from glasshouse.store.ballots import Annotator
 from glasshouse.store.votes import Votes
+from glasshouse.votes.invitations import hash_of
 
 
 class Forbidden(HTTPException):
@@ -45,14 +45,14 @@ class Site:
 
     def annotator(self, token: str) -> Annotator:
         """The annotator whom a token lets in."""
-        found = self.votes.annotator_by_hash(hash_token(token))
+        found = self.votes.annotator_by_hash(hash_of(token))
         if found is None or found.revoked:
             raise Forbidden
         return found
 
     def check_owner(self, token: str) -> None:
         """Let the owner's token in, and no other; hashes are compared, so time tells nothing of the token."""
-        if self.votes.owner_hash() != hash_token(token):
+        if self.votes.owner_hash() != hash_of(token):
             raise Forbidden
 
     def admit(self, role: Role, token: str) -> None:
@@ -65,7 +65,7 @@ class Site:
 
     def limit(self, token: str) -> None:
         """Count a request with a valid token."""
-        wait = self.buckets.wait(hash_token(token))
+        wait = self.buckets.wait(hash_of(token))
         if wait:
             raise TooMany(wait)
 
@@ -88,11 +88,6 @@ class AnnotatorVisit(Visit):
     """One request of an annotator."""
 
     annotator: Annotator
-
-
-def hash_token(token: str) -> str:
-    """What the database holds of a token."""
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 async def site(request: Request) -> Site:
