@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.postgres import fresh_database, running_server
 
 from glasshouse import data
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
@@ -57,3 +60,20 @@ def voted(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("votes") / "votes.csv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """A PostgreSQL server, started once where it is first needed."""
+    with running_server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Where votes lie: None for a study's own SQLite file, else the URL of an empty database of the server."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with fresh_database(request.getfixturevalue("postgresql"), f"votes_{secrets.token_hex(4)}") as url:
+            yield url

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 SMALL = {"shared_buffers": "16MB", "max_connections": "120", "fsync": "on", "max_wal_size": "64MB", "jit": "off"}
 
@@ -86,7 +87,7 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: flo
         try:
             engine.connect().close()
             return engine.dispose()
-        except Exception:
+        except OperationalError:
             if server.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"PostgreSQL did not start: {log.read_text()}") from None
             time.sleep(0.05)
