@@ -10,7 +10,7 @@ from torchmetrics.image.fid import FrechetInceptionDistance
 from glasshouse import weights
 from glasshouse.errors import DataError, NotDefinedError
 from glasshouse.metrics import create
-from glasshouse.metrics.fid import FEWEST
+from glasshouse.metrics.fid import FID
 from glasshouse.types import ImageSpec
 
 SPEC = ImageSpec(3, 32, 32, 10)
@@ -28,11 +28,11 @@ class Given(nn.Module):
 def test_against_torchmetrics(rng):
     if weights.where("inception_fid") is None:
         pytest.skip("the weights are not here: run 'glasshouse weights install'")
-    truth = torch.rand(FEWEST, 3, 32, 32, generator=rng)
+    truth = torch.rand(FID.fewest, 3, 32, 32, generator=rng)
     mine = create("fid")
     mine.update(truth[:20], truth[:20] * 0.7)
     mine.update(truth[20:], truth[20:] * 0.7)
-    assert torch.cat(mine.truths).shape == (FEWEST, 2048)
+    assert torch.cat(mine.truths).shape == (FID.fewest, 2048)
     mine.truths, mine.guesses = ([torch.cat(one)[:, :128]] for one in (mine.truths, mine.guesses))
     theirs = FrechetInceptionDistance(feature=Given()).set_dtype(torch.float64)
     theirs.update(torch.cat(mine.truths).double(), real=True)
@@ -42,8 +42,8 @@ def test_against_torchmetrics(rng):
 
 def test_not_defined_for_a_handful(rng):
     metric = create("fid")
-    assert "under 50 images" in metric.why_not(SPEC, FEWEST - 1)
-    assert metric.why_not(SPEC, FEWEST) is None
+    assert "under 50 images" in metric.why_not(SPEC, FID.fewest - 1)
+    assert metric.why_not(SPEC, FID.fewest) is None
     with pytest.raises(NotDefinedError, match="under 50"):
         metric.compute()
     with pytest.raises(DataError):

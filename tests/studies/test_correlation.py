@@ -104,7 +104,7 @@ def test_resolved_pairs_equal_a_slow_bootstrap(voted, found):
         table[row["config"]][row["original"]] = row["seen"]
     originals = sorted({row["original"] for row in rows})
     random = np.random.default_rng(3)
-    draws = [random.choice(originals, len(originals)) for _ in range(1000)]
+    draws = [random.choice(originals, len(originals)) for _ in range(500)]
     sure = doubtful = 0
     for i, j in itertools.combinations(range(6), 2):
         one, two = (table[found.recognition.models[k]] for k in (i, j))
