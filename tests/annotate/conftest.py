@@ -1,60 +1,18 @@
-"""A small study with votes to collect: photographs, and coarser versions of them in the place of reconstructions."""
+"""What the tests of the page share: studies, databases, and servers that start in no time."""
 
 from __future__ import annotations
 
-import io
+import multiprocessing
 import secrets
+import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
-from PIL import Image
-from skimage import data as photographs
+from tests.annotate.study import FAST, Plan, Study, fill
 from tests.postgres import fresh_database, running_server
 
-from glasshouse.annotate.app import create_app
-from glasshouse.annotate.sessions import CSRF_HEADER, csrf_token
-from glasshouse.store import Annotator, Item, Rules, Votes
-from glasshouse.votes.invitations import hash_of
-
-PHOTOGRAPHS = {"astronaut": "astronaut", "cat": "chelsea", "coffee": "coffee", "rocket": "rocket"}
-OTHERS = ("bird", "boat", "bridge", "car", "clock", "dog", "flower", "horse", "house", "lamp", "moon", "phone", "shoe")
-MORE = ("sofa", "train", "tree")
-SIDE = 64
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What the study asks of how many people."""
-
-    task: str = "classification"
-    annotators: int = 2
-    originals: int = 4
-    versions: int = 1
-    votes_per_item: int = 5
-
-
-@dataclass(frozen=True)
-class Study:
-    """A study directory, where its votes are, and the tokens of those who were invited."""
-
-    directory: Path
-    database: Path | str
-    votes: Votes
-    owner: str
-    tokens: tuple[str, ...]
-    people: tuple[Annotator, ...] = field(repr=False)
-
-    def client(self, token: str | None = None, **settings) -> TestClient:
-        """A browser without pages, in the application itself; with a token it has joined."""
-        client = TestClient(create_app(self.votes, self.directory, **settings), base_url="http://127.0.0.1:8000")
-        if token:
-            assert client.get(f"/join/{token}").status_code == 200
-            client.headers[CSRF_HEADER] = csrf_token(token)
-        return client
+from glasshouse.annotate.serve import Address, serve
+from glasshouse.store import Votes
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +32,50 @@ def database(request) -> Iterator[str | None]:
             yield url
 
 
+@pytest.fixture(scope="session")
+def forks():
+    """Starts processes from one that has imported everything already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        [
+            "__main__",
+            "glasshouse.annotate.serve",
+            "glasshouse.votes.tasks.classification",
+            "glasshouse.votes.tasks.pair",
+            "sqlalchemy.dialects.postgresql.psycopg",
+            "uvicorn.lifespan.on",
+            "uvicorn.protocols.http.auto",
+            "uvicorn.protocols.websockets.auto",
+        ]
+    )
+    return context
+
+
+@pytest.fixture
+def address() -> Address:
+    """A free port of this machine."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return Address(port=probe.getsockname()[1])
+
+
+@pytest.fixture
+def start(forks, address):
+    """Starts a server of a study; those that still run are killed when the test ends."""
+    servers = []
+
+    def begin(study: Study):
+        server = forks.Process(target=serve, args=(study.directory, study.database, address, FAST), daemon=True)
+        server.start()
+        servers.append(server)
+        return server
+
+    yield begin
+    for server in servers:
+        server.kill()
+        server.join()
+
+
 @pytest.fixture
 def make_study(tmp_path) -> Iterator[Callable[..., Study]]:
     """Makes studies in the test's own directory, and closes them."""
@@ -89,63 +91,3 @@ def make_study(tmp_path) -> Iterator[Callable[..., Study]]:
     yield make
     for votes in opened:
         votes.close()
-
-
-def fill(directory: Path, plan: Plan, database: str | None = None) -> Study:
-    """Write pictures, items and annotators."""
-    where = database or directory / "glasshouse.db"
-    votes = Votes(where)
-    votes.set_rules(Rules(votes_per_item=plan.votes_per_item))
-    votes.add_items(items(directory, plan))
-    tokens = tuple(secrets.token_urlsafe(32) for _ in range(plan.annotators))
-    people = tuple(votes.invite(f"annotator {number + 1}", hash_of(token)) for number, token in enumerate(tokens))
-    owner = secrets.token_urlsafe(32)
-    votes.set_owner_hash(hash_of(owner))
-    return Study(directory, where, votes, owner, tokens, people)
-
-
-def items(directory: Path, plan: Plan) -> list[Item]:
-    """One item for each version of each original."""
-    (directory / "images").mkdir(parents=True, exist_ok=True)
-    names = list(PHOTOGRAPHS)
-    pictures = {
-        (name, detail): write(directory, name, detail) for name in names for detail in (SIDE, SIDE // 2, SIDE // 4)
-    }
-    is_pair = plan.task == "pair"
-    return [
-        Item(
-            id=secrets.token_hex(16),
-            task=plan.task,
-            role="reconstruction",
-            original=f"original {place}",
-            condition=f"condition {version}",
-            case_key=f"case {version}",
-            place=place,
-            answers=("same", "different") if is_pair else tuple(sorted((*names, *OTHERS, *MORE))),
-            truth="same" if is_pair else names[place % len(names)],
-            image=pictures[names[place % len(names)], SIDE // 2 // (1 + version % 2)],
-            beside=pictures[names[place % len(names)], SIDE] if is_pair else None,
-        )
-        for place in range(plan.originals)
-        for version in range(plan.versions)
-    ]
-
-
-def write(directory: Path, name: str, detail: int) -> str:
-    """Write a picture under a name that says nothing."""
-    file = f"images/{secrets.token_hex(8)}.png"
-    (directory / file).write_bytes(picture(name, detail))
-    return file
-
-
-@cache
-def picture(name: str, detail: int) -> bytes:
-    """The middle of a photograph as PNG, of SIDE pixels with so many pixels' detail."""
-    photograph = getattr(photographs, PHOTOGRAPHS[name])()
-    side = min(photograph.shape[:2])
-    top, left = ((size - side) // 2 for size in photograph.shape[:2])
-    square = Image.fromarray(photograph[top : top + side, left : left + side])
-    coarse = square.resize((detail, detail), Image.Resampling.BOX)
-    written = io.BytesIO()
-    coarse.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(written, "PNG")
-    return written.getvalue()
