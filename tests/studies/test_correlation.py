@@ -181,6 +181,7 @@ HEADER = "config,set_index,gt_fine,annot1,annot2,psnr"
         (["a,1,1,1,1,3", "a,2,1,0,1,4"], "votes on 1 model:"),
         (["a,1,1,1,1,3", "b,1,1,0,1,4"], "votes on 2 models:"),
         (["a,1,1,1,1,3", "b,1,1,0,1,3", "c,1,1,0,1,3"], "is 3 for every model"),
+        (["a,1,1,1,1,0.1", "a,2,1,1,1,0.1", "a,3,1,1,1,0.1", "b,1,1,0,1,0.1", "c,1,1,0,1,0.1"], "is 0.1 for every"),
         (["a,1,1,1,1,3", "b,1,1,1,1,2", "c,1,1,1,1,4"], "recognised equally often"),
         (["a,1,1,1,1,1", "b,1,1,0,1,0.5", "c,1,1,0,0,0"], "the share of votes itself"),
         (["a,1,1,1,1,nan", "b,1,1,0,1,3", "c,1,1,0,0,3"], "row 1: psnr is 'nan'"),

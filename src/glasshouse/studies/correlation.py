@@ -22,6 +22,7 @@ from glasshouse.votes.table import VoteTable, read_votes
 SCHEMA = 1
 FEWEST_MODELS = 3
 MOST_MODELS = 500
+ROUNDING = 1e-12  # relative: means that differ by less are of one value
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ class _Measured:
         if np.allclose(values, (people.hits == 1).sum(1) / (people.hits != MISSING).sum(1), atol=1e-6):
             raise DataError(f"Column '{name}' of {table.path} is the share of votes itself: an answer, not a metric.")
         means = people.per_model(values)
-        if np.ptp(means) == 0:
+        if np.ptp(means) <= ROUNDING * np.abs(means).max():
             raise DataError(
                 f"Column '{name}' of {table.path} is {means[0]:g} for every model: it cannot rank them; "
                 "name others with --metrics."
