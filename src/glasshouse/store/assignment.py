@@ -42,7 +42,7 @@ class Table:
             if item.role != "original":
                 rows.setdefault(item.original, []).append(item)
         versions = {
-            original: tuple(sorted(row, key=lambda item: (item.task, item.case_key, item.role)))
+            original: tuple(sorted(row, key=lambda item: (item.task, item.condition, item.role, item.case_key)))
             for original, row in rows.items()
         }
         originals = {item.original: item for item in asked if item.role == "original"}

@@ -42,13 +42,18 @@ def candidates(truth: str, classes: Sequence[str], scores: np.ndarray, count: in
     return tuple(sorted({truth, *others[: count - 1]}))
 
 
-def look(originals: Sequence[np.ndarray], names: Sequence[str], source: str, root: Path | None) -> ClassScores:
+def look(
+    originals: Sequence[np.ndarray], names: Sequence[str], source: str, count: int, root: Path | None
+) -> ClassScores:
     """Score 8-bit originals (H, W, C) of named classes against the classes of the data set that they come from.
 
     The classifier is the nearest class mean in the features of a published network; without its weights classes are
     compared by small thumbnails. Where the data set cannot be read, the originals themselves stand for their classes.
+    Where there are no more than ``count`` classes, all are candidates and nobody need look.
     """
     known, labels, classes = _labelled(originals, names, source, root)
+    if len(classes) <= count:
+        return ClassScores(classes, np.zeros((len(originals), len(classes))), "every class")
     try:
         trunks.alexnet()
         embed, by = _features, "nearest class mean of AlexNet features"
@@ -72,7 +77,10 @@ def _labelled(
     places = _some_of_each(found)
     used = sorted({found.labels[place] for place in places})
     labels = torch.tensor([used.index(found.labels[place]) for place in places])
-    return [found.read(place) for place in places], labels, tuple(found.class_names[label] for label in used)
+    classes = tuple(found.class_names[label] for label in used)
+    if not set(names) <= set(classes):
+        raise DataError(f"{source} has no class '{min(set(names) - set(classes))}': give the data of the study.")
+    return [found.read(place) for place in places], labels, classes
 
 
 def _some_of_each(found: ImageSet) -> list[int]:

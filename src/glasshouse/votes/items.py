@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from collections import defaultdict
@@ -131,19 +132,19 @@ def _drafts(task: Task, asked: Questions, results: _Results) -> Iterator[_Draft]
 
 
 def _decoys(asked: Questions, results: _Results) -> Iterator[_Draft]:
-    """Originals beside what was made of another image: of another class where there is one."""
-    cases: defaultdict[str, list[ReconstructionRecord]] = defaultdict(list)
+    """Originals beside what was made of another image under the same condition: of another class where there is one."""
+    alike: defaultdict[str, list[ReconstructionRecord]] = defaultdict(list)
     for one in results.reconstructions:
-        cases[one.case_key].append(one)
-    for case_key, made in cases.items():
-        for one in made:
-            chance = random.Random(f"{asked.seed}/{case_key}/{one.place}")
+        alike[results.conditions[one.case_key]].append(one)
+    for condition, made in alike.items():
+        chance = random.Random(f"{asked.seed}/{condition}")
+        for one in chance.sample(made, math.ceil(asked.decoys * len(made))):
+            strangers = [two for two in made if two.place != one.place]
             name = results.images[one.place].class_name
-            strangers = [two for two in made if results.images[two.place].class_name != name]
-            others = strangers or [two for two in made if two.place != one.place]
-            if others and chance.random() < asked.decoys:
+            others = [two for two in strangers if results.images[two.place].class_name != name] or strangers
+            if others:
                 two = chance.choice(others)
-                yield _Draft("decoy", case_key, one.place, two.file, two.place)
+                yield _Draft("decoy", one.case_key, one.place, two.file, two.place)
 
 
 def _answers(
@@ -154,7 +155,7 @@ def _answers(
     if not images or not task.needs_candidates:
         return {image.place: task.answers(()) for image in images} | fixed
     pictures = [read_image(results.directory / image.file) for image in images]
-    scored = look(pictures, [image.class_name for image in images], results.dataset, root)
+    scored = look(pictures, [image.class_name for image in images], results.dataset, asked.candidates, root)
     return fixed | {
         image.place: task.answers(candidates(image.class_name, scored.classes, scores, asked.candidates))
         for image, scores in zip(images, scored.scores, strict=True)
