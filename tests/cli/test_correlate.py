@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -42,12 +40,10 @@ def test_answers_are_no_metrics(voted):
         invoke(voted, "--metrics", "psnr,frac_recognized")
 
 
-def test_an_error_is_one_line(tmp_path):
+def test_an_error_is_one_line(tmp_path, glasshouse):
     path = tmp_path / "votes.csv"
     path.write_bytes(b"\xff\xfe\x00")
-    done = subprocess.run(
-        [sys.executable, "-m", "glasshouse", "correlate", str(path)], capture_output=True, text=True, check=False
-    )
+    done = glasshouse("correlate", str(path))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "not UTF-8" in done.stderr
