@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from glasshouse.errors import DataError
-from glasshouse.functional.intervals import AT_ONCE, RESAMPLES, SEED, ends, redrawn
+from glasshouse.functional.intervals import AT_ONCE, RESAMPLES, SEED, Array, ends, redrawn
 from glasshouse.types import Interval
 
 #: False positive rates at which the true positive rate is told, by the name of the metric.
 LOW_RATES = {"tpr_at_fpr_0.01": 0.01, "tpr_at_fpr_0.001": 0.001}
 METRICS = ("auc", *LOW_RATES, "balanced_accuracy")
 ROUNDING = 1e-12
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

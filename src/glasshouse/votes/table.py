@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from glasshouse.errors import DataError
+from glasshouse.functional.intervals import Array
 
 MODEL = "config"
 TRUTH = "gt_fine"
@@ -27,8 +27,6 @@ NONE = -1  # "none of these"
 NO_VOTE = -2  # was not asked, or did not answer
 LARGEST_FILE = 200 * 2**20
 LARGEST_CLASS = 2**31
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
