@@ -65,7 +65,8 @@ def start(forks, address):
     servers = []
 
     def begin(study: Study):
-        server = forks.Process(target=serve, args=(study.directory, study.database, address, FAST), daemon=True)
+        arguments = (study.directory, study.database, address)
+        server = forks.Process(target=serve, args=arguments, kwargs={"limits": FAST}, daemon=True)
         server.start()
         servers.append(server)
         return server

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
@@ -60,14 +62,34 @@ class Address:
         return f"{'https' if self.is_encrypted else 'http'}://{host}:{self.port}"
 
 
-def serve(study: Path, database: Path | str, address: Address, limits: Limits | None = None) -> None:
-    """Serve the page of a study until interrupted."""
+def listen(address: Address) -> tuple[socket.socket, Address]:
+    """Take the port, before anything is promised to anybody; also the address with the port that was free."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        taken = socket.create_server((address.host, address.port), family=family)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingError(
+            f"Cannot listen on {address.host}, port {address.port} ({reason}): choose another --host or --port."
+        ) from error
+    return taken, replace(address, port=taken.getsockname()[1])
+
+
+def serve(
+    study: Path,
+    database: Path | str,
+    address: Address,
+    *,
+    limits: Limits | None = None,
+    ready: Callable[[Address], None] = lambda address: None,
+) -> None:
+    """Serve the page of a study until interrupted; ``ready`` is told the address once the port is ours."""
+    listener, address = listen(address)
     votes = Votes(database)
     try:
-        uvicorn.run(
+        ready(address)
+        config = uvicorn.Config(
             create_app(votes, study, secure=address.is_encrypted, limits=limits),
-            host=address.host,
-            port=address.port,
             ssl_certfile=address.certfile,
             ssl_keyfile=address.keyfile,
             access_log=False,  # a link's token is part of its first address
@@ -77,5 +99,7 @@ def serve(study: Path, database: Path | str, address: Address, limits: Limits | 
             timeout_keep_alive=75,
             h11_max_incomplete_event_size=16_384,
         )
+        uvicorn.Server(config).run(sockets=[listener])
     finally:
         votes.close()
+        listener.close()

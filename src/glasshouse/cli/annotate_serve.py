@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
+
+if TYPE_CHECKING:
+    from glasshouse.annotate.serve import Address
 
 File = Optional[Path]  # noqa: UP045 - typer reads it at run time
 Url = Optional[str]  # noqa: UP045
@@ -26,10 +30,21 @@ def serve(
         ),
     ] = False,
 ) -> None:
-    """Serve the page of STUDY until interrupted; invite people with ``annotate invite``."""
+    """Serve the page of STUDY until interrupted; ``annotate invite`` makes the links."""
     from glasshouse.annotate.serve import Address
     from glasshouse.annotate.serve import serve as run
+    from glasshouse.cli.annotate import open_votes
+    from glasshouse.store import DATABASE_FILE
 
     address = Address(host=host, port=port, certfile=certfile, keyfile=keyfile, unencrypted=unencrypted)
-    print(f"Serving {study} at {address.url} (Ctrl-C ends it; every answer is saved at once)", flush=True)
-    run(study, database or study / "glasshouse.db", address)
+    with open_votes(study, database) as votes:
+        invited = sum(one.token_hash is not None and not one.revoked for one in votes.annotators())
+    if not invited:
+        print(f"Nobody is invited yet: run 'glasshouse annotate invite {study}'.")
+    with suppress(KeyboardInterrupt):
+        run(study, database or study / DATABASE_FILE, address, ready=_announce)
+    print("Stopped. Every answer that was shown as saved is saved.")
+
+
+def _announce(address: Address) -> None:
+    print(f"Serving at {address.url}. Ctrl-C ends it.", flush=True)
