@@ -35,7 +35,7 @@ class Table:
 
         Items without a picture are known but cannot be asked.
         """
-        known = {item.id: item for item in sorted(items, key=lambda item: (item.place, item.task, item.role))}
+        known = {item.id: item for item in sorted(items, key=_by_place)}
         rows: dict[str, list[Item]] = {}
         asked = [item for item in known.values() if item.image is not None]
         for item in asked:
@@ -65,6 +65,10 @@ class Table:
         With as many annotators as all versions need, each original is so asked of as many people as each version.
         """
         return asked % (self.width + 1) == self.width
+
+
+def _by_place(item: Item) -> tuple[int, str, str, str, str]:
+    return item.place, item.task, item.role, item.condition, item.case_key
 
 
 def latin_row(versions: Sequence[Item], start: int) -> Iterator[Item]:
