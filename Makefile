@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup audit test lint bench clean system
+.PHONY: help setup audit test soak lint bench clean system
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -39,6 +39,9 @@ system:
 
 test: system lint ## style, types and all tests with branch coverage
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --cov --cov-report=term
+
+soak: system $(VENV)/.tested ## the long tests: 200 kills on each database, 2,000 odd requests; writes docs/reliability.md
+	$(VENV)/bin/python docs/generate_reliability.py
 
 bench: $(VENV)/.tested ## speed, as ratios measured in one run; writes benchmarks/results and docs/benchmarks.md
 	$(VENV)/bin/python benchmarks/run.py

@@ -84,8 +84,9 @@ class Requests:
         return draw(st.sampled_from([whole] * 6 + [whole[:-1]])) if draw(st.integers(0, 9)) else draw(st.binary())
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("who", ["annotator", "owner", "stranger"])
-def test_no_request_ends_in_an_error_of_the_server(make_study, who):
+def test_no_request_ends_in_an_error_of_the_server(make_study, who, record_property):
     study = make_study(originals=100)
     client = study.client(limits=FAST)
     doors = {"annotator": f"/join/{study.tokens[0]}", "owner": f"/owner/{study.owner}"}
@@ -114,6 +115,7 @@ def test_no_request_ends_in_an_error_of_the_server(make_study, who):
     ask()
     assert seen.total() >= REQUESTS // 3
     assert seen[403] if who == "stranger" else seen[200]
+    record_property("counted", f"{seen.total()} requests, {sum(seen[code] for code in seen if code >= 500)} errors")
 
 
 def test_the_description_holds_every_write_and_every_answer(make_study):

@@ -39,7 +39,8 @@ def wait_for_more(people, count: int) -> None:
         time.sleep(0.002)
 
 
-def test_votes_survive_kills_at_random_moments(make_study, database, start, address):
+@pytest.mark.soak
+def test_votes_survive_kills_at_random_moments(make_study, database, start, address, record_property):
     study = make_study(database, annotators=ANNOTATORS, originals=20 * KILLS)
     dice = random.Random(5)
     with voting(study, address) as people:
@@ -50,7 +51,9 @@ def test_votes_survive_kills_at_random_moments(make_study, database, start, addr
             server.kill()
             server.join()
         start(study)
-    assert check_that_nothing_is_lost_or_doubled(study, people) > KILLS
+    kept = check_that_nothing_is_lost_or_doubled(study, people)
+    assert kept > KILLS
+    record_property("counted", f"{KILLS} kills, {kept} votes kept")
 
 
 @pytest.mark.parametrize("place", ["store.before_commit", "store.after_commit"])

@@ -31,11 +31,15 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the page of STUDY until interrupted; ``annotate invite`` makes the links."""
-    from glasshouse.annotate.serve import Address
-    from glasshouse.annotate.serve import serve as run
     from glasshouse.cli.annotate import open_votes
+    from glasshouse.errors import SettingError
     from glasshouse.store import DATABASE_FILE
 
+    try:
+        from glasshouse.annotate.serve import Address
+        from glasshouse.annotate.serve import serve as run
+    except ModuleNotFoundError as error:
+        raise SettingError(f"{error.name} is not installed: pip install 'glasshouse[annotate]'.") from error
     address = Address(host=host, port=port, certfile=certfile, keyfile=keyfile, unencrypted=unencrypted)
     with open_votes(study, database) as votes:
         invited = sum(one.token_hash is not None and not one.revoked for one in votes.annotators())
