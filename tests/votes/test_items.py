@@ -75,9 +75,18 @@ def test_nobody_sees_an_original_twice_through_a_decoy(study, votes):
         assert len(shown) == len(set(shown))
 
 
+def test_an_imported_study_has_its_items(study, votes, tmp_path):
+    prepare(study, votes, Questions())
+    imported = Votes(tmp_path / "glasshouse.db")
+    imported.add_items(votes.items())
+    assert prepare(tmp_path, imported, Questions()) == 0
+    assert len(imported.items()) == 18
+    imported.close()
+
+
 def test_what_cannot_be_asked_is_refused(study, tmp_path):
     votes = Votes(tmp_path / "other.db")
-    with pytest.raises(StudyError, match="holds no study"):
+    with pytest.raises(StudyError, match="no reconstructions"):
         prepare(tmp_path, votes, Questions())
     empty = tmp_path / "empty"
     empty.mkdir()

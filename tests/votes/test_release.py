@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,14 @@ def test_nothing_is_overwritten_and_nothing_is_left_half_done(study, voted, tmp_
         release(study, voted, tmp_path / "other")
     assert not (tmp_path / "other").exists()
     assert list(tmp_path.glob(".*.part")) == []
+
+
+def test_no_path_of_a_database_leads_out_of_the_study(study, voted, tmp_path):
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    voted.add_items([replace(voted.items()[0], id="evil", case_key="evil", image="../secret.png")])
+    with pytest.raises(StudyError, match="leads out"):
+        release(study, voted, tmp_path / "set")
+    assert not (tmp_path / "set").exists()
 
 
 def test_without_results_the_terms_are_unknown(study, voted, tmp_path):

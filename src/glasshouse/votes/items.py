@@ -53,9 +53,19 @@ class _Results:
 
 
 def prepare(study: Path, votes: Votes, asked: Questions, *, root: Path | None = None) -> int:
-    """Add the items that a study can be asked about and that are not there yet; how many were added."""
+    """Add the items that a study can be asked about and that are not there yet; how many were added.
+
+    A study that was imported has its items already.
+    """
     task = tasks.create(asked.task)
     results = _results(study, votes)
+    if results is None:
+        if not votes.table().versions:
+            raise StudyError(
+                f"{study} has no reconstructions to ask about: run 'glasshouse audit --out {study}' first, "
+                "or import votes with pictures."
+            )
+        return 0
     of_task = [item for item in votes.items() if item.task == to_spec(task)]
     answers = _answers(task, asked, results, {item.place: item.answers for item in of_task}, root)
     before = {(item.role, item.case_key, item.place) for item in of_task}
@@ -94,9 +104,10 @@ class _Draft:
         )
 
 
-def _results(study: Path, votes: Votes) -> _Results:
+def _results(study: Path, votes: Votes) -> _Results | None:
+    """What a study found, or None where nothing was attacked in it."""
     if not (study / DATABASE_FILE).is_file():
-        raise StudyError(f"{study} holds no study: run 'glasshouse audit --out {study}' or 'annotate import' first.")
+        return None
     store = Store(study / DATABASE_FILE)
     try:
         images = {image.place: image for image in store.images()}
@@ -105,7 +116,7 @@ def _results(study: Path, votes: Votes) -> _Results:
     finally:
         store.close()
     if not reconstructions:
-        raise StudyError(f"{study} has no reconstructions to ask about: run 'glasshouse audit --out {study}' first.")
+        return None
     conditions = {case.key: _condition(case) for case in cases}
     files = {image.file for image in images.values()}
     ours = (item for item in votes.items() if item.case_key in conditions or item.image in files)

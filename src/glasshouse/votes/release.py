@@ -43,9 +43,12 @@ def release(study: Path, store: Votes, directory: Path, kind: Kind | None = "hum
 
 
 def _copy(study: Path, file: str, part: Path) -> None:
-    if not (study / file).is_file():
+    path = (study / file).resolve()
+    if not path.is_relative_to(study.resolve()):
+        raise StudyError(f"{file} leads out of {study}: this database was not made by Glasshouse.")
+    if not path.is_file():
         raise StudyError(f"{study / file} is missing: run the study again before you release it.")
-    write_atomic(part / file, (study / file).read_bytes())
+    write_atomic(part / file, path.read_bytes())
 
 
 def _without_names(table: Sequence[Line]) -> list[Line]:
