@@ -77,3 +77,11 @@ def test_a_queue_serves_in_the_order_of_coming():
 def _wait(queue, served, number):
     with queue:
         served.append(number)
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_what_postgresql_cannot_hold_is_said_in_words(database):
+    opened = Database(database)
+    with pytest.raises(StudyError, match="refuses a value"):
+        opened.write("UPDATE annotation SET owner_hash = :text", [{"text": "a\x00b"}])
+    opened.close()

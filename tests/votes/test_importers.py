@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.small_study import write_picture
 
 from glasshouse.data.images import read_image
-from glasshouse.errors import DataError
+from glasshouse.errors import DataError, GlasshouseError
 from glasshouse.store import DATABASE_FILE, Rules, Vote, Votes
 from glasshouse.votes.bundle import load
 from glasshouse.votes.exporters import export
@@ -24,6 +28,12 @@ model a,7,1,cat,1,1,-1,0.67,10
 model a,9,2,dog,-1,3,,0.0,20
 model b,7,1,cat,-1,-1,-1,0.0,30
 """
+
+
+def things(values):
+    """Lists, and objects with the names that Label Studio uses."""
+    names = st.sampled_from(["result", "value", "choices", "completed_by", "lead_time", "created_at", "email"])
+    return st.lists(values, max_size=2) | st.dictionaries(names, values, max_size=3)
 
 
 @pytest.fixture
@@ -204,6 +214,37 @@ def test_a_damaged_table_of_ours_is_refused_with_its_row(study, votes, before, a
     with pytest.raises(DataError, match=says) as caught:
         read_bundle(study / "votes.csv", study)
     assert "row" in str(caught.value)
+
+
+def test_an_id_that_another_item_has_is_refused(study, votes, target):
+    prepare(study, votes, Questions())
+    export(lines(votes), study / "votes.csv")
+    take_in(study / "votes.csv", target)
+    text = (study / "votes.csv").read_text()
+    (study / "votes.csv").write_text(text.replace("reconstruction", "shuffled"))
+    with pytest.raises(DataError, match="id of another item"):
+        take_in(study / "votes.csv", target)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["a.csv", "a.json"]),
+    head=st.sampled_from(["", HUMAN, HUMAN[:90], '[{"data": {}, "annotations": [', "item,task,role,"]),
+    tail=st.text(st.sampled_from('a1,-"[]{}:\n\x00é'), max_size=40),
+)
+def test_whatever_a_file_holds_it_is_read_or_refused_in_words(tmp_path, name, head, tail):
+    (tmp_path / name).write_text(head + tail)
+    with suppress(GlasshouseError):
+        assert read_bundle(tmp_path / name, tmp_path).items
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tasks=st.lists(st.recursive(st.sampled_from([None, "cat", 1.5, math.nan]), things, max_leaves=5), max_size=3))
+def test_whatever_label_studio_exports_is_read_or_refused_in_words(tmp_path, tasks):
+    wrapped = [{"data": {"image": "a.png", "truth": task}, "annotations": [task]} for task in tasks]
+    (tmp_path / "a.json").write_text(json.dumps(wrapped))
+    with suppress(GlasshouseError):
+        assert len(read_bundle(tmp_path / "a.json", tmp_path).items) == len(tasks)
 
 
 def test_what_is_not_there_is_refused(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, NoSuchModuleError
 
 from glasshouse.errors import StudyError
 from glasshouse.failpoints import failpoint
@@ -79,11 +79,16 @@ class Database:
         What need not last survives a kill of this process all the same, but perhaps not a power cut; it is quicker.
         """
         with self._turn:
-            with self._engine.connect() as bare:
-                connection = bare.execution_options(lasting=lasting)
-                with connection.begin():
-                    yield connection
-                    failpoint("store.before_commit")
+            try:
+                with self._engine.connect() as bare:
+                    connection = bare.execution_options(lasting=lasting)
+                    with connection.begin():
+                        yield connection
+                        failpoint("store.before_commit")
+            except DataError as error:  # a text with a zero byte, which PostgreSQL cannot hold
+                raise StudyError(
+                    f"{self.name} refuses a value ({_words(error)}): remove it from what you give."
+                ) from error
             failpoint("store.after_commit")
 
     @contextmanager
@@ -159,7 +164,11 @@ def _postgresql(url: URL) -> Engine:
 
 
 def _unusable(name: str, server: bool, error: DatabaseError) -> str:
-    reason = " ".join(str(error.orig).split())
     if server:
-        return f"{name} cannot be used ({reason}): start the server, or mend the URL."
-    return f"{name} is not a usable database ({reason}): move it away and run again."
+        return f"{name} cannot be used ({_words(error)}): start the server, or mend the URL."
+    return f"{name} is not a usable database ({_words(error)}): move it away and run again."
+
+
+def _words(error: DatabaseError) -> str:
+    """What the database itself says, in one line."""
+    return " ".join(str(error.orig).split())

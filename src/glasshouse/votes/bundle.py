@@ -6,7 +6,9 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from glasshouse.errors import DataError
 from glasshouse.store import Item, Kind, Vote, Votes
+from glasshouse.store.ballots import check_vote
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,18 @@ def opaque() -> str:
 def load(bundle: Bundle, store: Votes) -> None:
     """Write a bundle into the database; what is there already stays, so that a second time changes nothing."""
     store.add_items(_with_known_originals(bundle.items, store.items()))
-    stored = {_key(item): item.id for item in store.items()}
-    ids = {item.id: stored[_key(item)] for item in bundle.items}
+    stored = {_key(item): item for item in store.items()}
+    for item in bundle.items:
+        if _key(item) not in stored:
+            raise DataError(f"Item '{item.id}' is the id of another item of this study: import into a new study.")
+    known = {item.id: stored[_key(item)] for item in bundle.items}
     people = enrol(store, bundle.voters)
-    store.record(
-        replace(vote, item=ids[vote.item], annotator=people[bundle.voters[int(vote.annotator)]])
-        for vote in bundle.votes
-    )
+    votes = []
+    for vote in bundle.votes:
+        check_vote(vote, known[vote.item])
+        voter = bundle.voters[int(vote.annotator)]
+        votes.append(replace(vote, item=known[vote.item].id, annotator=people[voter]))
+    store.record(votes)
 
 
 def enrol(store: Votes, voters: Iterable[Voter]) -> dict[Voter, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
-import secrets
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,12 @@ from glasshouse.files import write_atomic
 
 
 def keep(study: Path, pixels: np.ndarray) -> str:
-    """Write 8-bit (H, W, 1 or 3) pixels losslessly; the file, relative to the study."""
-    file = f"images/{secrets.token_hex(12)}.png"
+    """Write 8-bit (H, W, 1 or 3) pixels losslessly, the same picture once; the file, relative to the study."""
     buffer = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")
-    write_atomic(study / file, buffer.getvalue())
+    file = f"images/{hashlib.sha256(buffer.getvalue()).hexdigest()[:24]}.png"
+    if not (study / file).is_file():
+        write_atomic(study / file, buffer.getvalue())
     return file
 
 

@@ -20,8 +20,8 @@ from glasshouse.votes.pictures import take_over
 FORMAT = "a folder in the layout of the SemSim authors (N/, -N/, IDX_LABEL_rec_K_J.png, IDX_LABEL_ori.png)"
 
 FOLDER = re.compile(r"-?\d+")
-RECONSTRUCTION = re.compile(r"(?P<place>\d+)_(?P<label>[^_]+)_rec_(?P<wrong>\d+)_(?P<model>\d+)\.png")
-ORIGINAL = re.compile(r"(?P<place>\d+)_(?P<label>[^_]+)_ori\.png")
+RECONSTRUCTION = re.compile(r"(?P<place>\d{1,9})_(?P<label>[^_]+)_rec_(?P<wrong>\d{1,9})_(?P<model>\d{1,9})\.png")
+ORIGINAL = re.compile(r"(?P<place>\d{1,9})_(?P<label>[^_]+)_ori\.png")
 VOTERS = 3
 NESTED = "train_with_ori"
 

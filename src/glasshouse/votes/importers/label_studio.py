@@ -80,10 +80,10 @@ def _load(path: Path) -> Any:
 def _choices(task: JSON, where: str) -> Iterator[_Choice]:
     """The choice of each annotation that was not cancelled; pairwise ratings carry no choice and are refused."""
     for annotation in task["annotations"]:
-        if annotation.get("was_cancelled"):
-            continue
         try:
-            chosen = [choice for result in annotation["result"] for choice in result["value"]["choices"]]
+            if annotation.get("was_cancelled"):
+                continue
+            chosen = [choice for result in annotation["result"] for choice in result["value"]["choices"] if choice]
             (answer,) = chosen
             yield _Choice(
                 voter=_voter(annotation.get("completed_by")),

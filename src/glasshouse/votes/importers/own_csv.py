@@ -16,7 +16,7 @@ from glasshouse.store.ballots import check_vote
 from glasshouse.votes.bundle import Bundle, Voter
 from glasshouse.votes.lines import Line
 from glasshouse.votes.pictures import take_over
-from glasshouse.votes.table import read_columns
+from glasshouse.votes.table import LARGEST_CLASS, read_columns
 from glasshouse.votes.tasks import tasks
 
 FORMAT = "a CSV table that 'glasshouse annotate export' wrote"
@@ -72,7 +72,7 @@ def _item(line: Mapping[str, str], folder: Path, study: Path) -> Item:
         other=line["other"] or None,
         condition=line["condition"],
         case_key=line["case_key"],
-        place=int(line["place"]),
+        place=_place(line["place"]),
         image=take_over(folder, line["image"], study),
         beside=take_over(folder, line["beside"], study),
         answers=tuple(answers),
@@ -96,6 +96,12 @@ def _one_of(name: str, value: str, choices: Any) -> Any:
     if value not in get_args(choices):
         raise DataError(f"{name} is '{value[:40]}': use one of {', '.join(get_args(choices))}.")
     return value
+
+
+def _place(value: str) -> int:
+    if not 0 <= int(value) < LARGEST_CLASS:
+        raise DataError(f"place is '{value[:40]}': give a whole number from 0.")
+    return int(value)
 
 
 def _number(name: str, value: str) -> float:
