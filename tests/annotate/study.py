@@ -17,6 +17,7 @@ from glasshouse.annotate.limits import Limits, Rate
 from glasshouse.annotate.sessions import CSRF_HEADER, csrf_token
 from glasshouse.store import Annotator, Item, Rules, Votes
 from glasshouse.votes.invitations import hash_of
+from glasshouse.votes.tasks import tasks
 
 FAST = Limits(token=Rate(1e6, 10**6), address=Rate(1e6, 10**6))
 
@@ -77,7 +78,8 @@ def items(directory: Path, plan: Plan) -> list[Item]:
     pictures = {
         (name, detail): write(directory, name, detail) for name in names for detail in (SIDE, SIDE // 2, SIDE // 4)
     }
-    is_pair = plan.task == "pair"
+    task = tasks.create(plan.task)
+    answers = task.answers(sorted((*names, *OTHERS, *MORE)))
     return [
         Item(
             id=secrets.token_hex(16),
@@ -87,10 +89,10 @@ def items(directory: Path, plan: Plan) -> list[Item]:
             condition=f"condition {version}",
             case_key=f"case {version}",
             place=place,
-            answers=("same", "different") if is_pair else tuple(sorted((*names, *OTHERS, *MORE))),
-            truth="same" if is_pair else names[place % len(names)],
+            answers=answers,
+            truth=task.truth("reconstruction", names[place % len(names)]),
             image=pictures[names[place % len(names)], SIDE // 2 // (1 + version % 2)],
-            beside=pictures[names[place % len(names)], SIDE] if is_pair else None,
+            beside=pictures[names[place % len(names)], SIDE] if task.shows_original else None,
         )
         for place in range(plan.originals)
         for version in range(plan.versions)

@@ -185,6 +185,34 @@ def test_undo_by_key_by_button_and_from_the_last_page(served, visit):
     assert len(votes_of(study)) == 1
 
 
+def test_presses_in_a_hurry_do_not_answer_the_next_picture(served, visit):
+    study = served(originals=3)
+    page = visit(study)
+    ready(page)
+    page.evaluate(
+        """() => { for (const key of "111111") document.dispatchEvent(new KeyboardEvent("keydown", { key })); }"""
+    )
+    page.wait_for_function(SAVED.format(1))
+    ready(page)
+    assert len(votes_of(study)) == 1
+    assert page.locator("#sure.asked").count() == 0
+
+
+def test_a_number_is_its_own_key(served, visit):
+    study = served(originals=2, task="counting:what=cups,most=4")
+    page = visit(study)
+    ready(page)
+    assert page.inner_text("#question") == "How many cups are in this picture?"
+    page.keyboard.press("3")
+    page.keyboard.press("1")
+    page.wait_for_function(SAVED.format(1))
+    ready(page)
+    page.keyboard.press("n")
+    page.keyboard.press("0")
+    page.wait_for_url("**/thanks")
+    assert votes_of(study) == [("3", None, "certain"), (None, "0", "guess")]
+
+
 def test_a_reload_loses_nothing(served, visit):
     study = served(originals=3)
     page = visit(study)

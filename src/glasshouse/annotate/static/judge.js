@@ -18,6 +18,7 @@ const sure = $("sure");
 
 let queue = []; // what is on stage, then what comes next
 let sending = Promise.resolve(); // writes go out one after another
+let unsaved = 0; // writes that the server has not answered
 const answered = new Set(); // sent or being sent, so that an older reply does not show them again
 let chosen = null; // the answer that waits for a grade
 let isForced = false; // the answer was "none", and a choice is asked all the same
@@ -53,6 +54,7 @@ const current = () => queue[0];
 const isAsked = () => chosen !== null; // how sure
 const isScale = (item) => item.answers.length === 2 && !item.none;
 const elapsed = () => Math.round(seenFor + (seenSince === null ? 0 : performance.now() - seenSince));
+const isReady = () => current() !== undefined && elapsed() >= TOO_FAST;
 
 /* ---- work from the server ---- */
 
@@ -65,13 +67,12 @@ function take(work) {
   $("count").textContent = `${work.done} of ${work.total}`;
   $("undo").disabled = !work.undoable;
   keepOnly(queue);
-  if (!queue.length && !work.items.length) location.assign("/thanks");
+  if (!queue.length && !work.items.length) location.replace("/thanks");
   else if (queue.length && current().id !== before) show();
 }
 
 async function show() {
   const item = current();
-  seenSince = null;
   try {
     await stagePictures(stage, item);
   } catch {
@@ -80,10 +81,10 @@ async function show() {
   }
   if (item !== current()) return;
   $("explanation").textContent = item.explanation;
+  $("none-key").textContent = noneKey(item);
   askAgain(false);
   stage.setAttribute("aria-label", `Picture ${$("progress").value + 1} of ${$("progress").max}`);
   stage.focus({ preventScroll: true });
-  seenFor = 0;
   seenSince = document.hidden ? null : performance.now();
 }
 
@@ -96,7 +97,9 @@ function alarm(words) {
 
 /** Send a write after those before it; what comes back is the work that is left. */
 function send(path, body) {
-  sending = sending.then(() => ask(path, { body, trouble })).then(take).catch(refused);
+  unsaved += 1;
+  const sent = sending.then(() => ask(path, { body, trouble }));
+  sending = sent.then((work) => { unsaved -= 1; take(work); }).catch(refused);
   return sending;
 }
 
@@ -118,7 +121,7 @@ function askAgain(forced) {
 }
 
 function pick(answer) {
-  if (elapsed() < TOO_FAST) return;
+  if (!isReady()) return;
   if (isForced) save(null, forcedGrade, answer);
   else if (answer === chosen) grade(remembered.grade); // pressed twice: as sure as last time
   else {
@@ -131,7 +134,7 @@ function pick(answer) {
 }
 
 function pickNone() {
-  if (elapsed() < TOO_FAST) return;
+  if (!isReady()) return;
   askAgain(true);
   stage.focus({ preventScroll: true });
   say(current().forced);
@@ -146,7 +149,7 @@ function grade(word) {
   if (isForced) {
     forcedGrade = word;
     drawGrades();
-  } else {
+  } else if (isAsked()) {
     remembered.grade = word;
     save(chosen, word, null);
   }
@@ -156,6 +159,11 @@ function save(answer, confidence, forced) {
   const item = queue.shift();
   const vote = { item: item.id, answer, confidence, forced, milliseconds: elapsed() };
   answered.add(item.id);
+  chosen = null; // from here on no press counts until the next picture is there
+  isForced = false;
+  seenFor = 0;
+  seenSince = null;
+  alarm(null);
   if (current()) show();
   else waiting();
   send("/api/votes", vote).then(() => say(`Saved. ${$("count").textContent}.`));
@@ -174,6 +182,7 @@ async function undo() {
   await sending;
   const before = done;
   answered.clear();
+  chosen = null;
   queue = [];
   await send("/api/undo", { done });
   if (done < before) say("Taken back. Answer again.");
@@ -189,15 +198,24 @@ function drawAnswers(item) {
   answers.replaceChildren(...(isScale(item) ? scale(item) : list(item)));
 }
 
+/** A key for each answer: a digit is its own key, all others take the next one that is free. */
+function keysOf(item) {
+  const free = [...KEYS].filter((key) => !item.answers.includes(key));
+  return item.answers.map((answer) => (/^\d$/.test(answer) ? answer : free.shift()));
+}
+
+const noneKey = (item) => (item.answers.includes("0") ? "n" : "0");
+
 function list(item) {
+  const keys = keysOf(item);
   const buttons = item.answers.map((answer, place) => {
-    const made = button(answer, KEYS[place], () => pick(answer));
+    const made = button(answer, keys[place], () => pick(answer));
     made.dataset.answer = answer;
     made.setAttribute("aria-pressed", "false");
     return made;
   });
   if (isForced) buttons.push(button("Choose again", "Esc", reconsider, "answer wide"));
-  else if (item.none) buttons.push(button(item.none, "0", pickNone, "answer wide"));
+  else if (item.none) buttons.push(button(item.none, noneKey(item), pickNone, "answer wide"));
   return buttons;
 }
 
@@ -206,7 +224,7 @@ function scale(item) {
   return item.answers.map((answer, side) => {
     const group = element("fieldset");
     const grades = side ? [...GRADES].reverse() : GRADES;
-    const buttons = grades.map((word, place) => button(word, String(3 * side + place + 1), () => elapsed() >= TOO_FAST && save(answer, word, null)));
+    const buttons = grades.map((word, place) => button(word, String(3 * side + place + 1), () => isReady() && save(answer, word, null)));
     buttons.forEach((one, place) => one.setAttribute("aria-label", `${answer}, ${grades[place]}`));
     group.append(element("legend", { text: answer }), ...buttons);
     return group;
@@ -258,17 +276,18 @@ const COMMANDS = {
 
 document.addEventListener("keydown", (event) => {
   if ($("guide").open || event.altKey || event.metaKey || event.repeat) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const onButton = document.activeElement instanceof HTMLButtonElement;
   if (event.ctrlKey) {
-    if (event.key === "z") undo();
-  } else if (event.key.startsWith("Arrow") && current()) {
+    if (key === "z") undo();
+  } else if (key.startsWith("Arrow") && current()) {
     event.preventDefault();
-    move(event.key);
-  } else if (event.key in COMMANDS && !(event.key === " " && onButton)) {
+    move(key);
+  } else if (key in COMMANDS && !(key === " " && onButton)) {
     event.preventDefault();
-    COMMANDS[event.key]();
-  } else if (current() && (KEYS + "0").includes(event.key)) {
-    press(event.key);
+    COMMANDS[key]();
+  } else if (current() && key.length === 1) {
+    press(key);
   }
 });
 
@@ -295,7 +314,7 @@ document.addEventListener("visibilitychange", () => {
   seenSince = document.hidden ? null : performance.now();
 });
 addEventListener("beforeunload", (event) => {
-  if (!$("alarm").hidden) event.preventDefault(); // an answer is not saved yet
+  if (unsaved) event.preventDefault();
 });
 
 smooth(remembered.smooth);
