@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -168,8 +169,6 @@ def test_held_items_are_free_again_when_time_is_up_or_the_link_revoked(votes):
 
 
 def test_items_without_a_picture_are_never_asked(votes):
-    from dataclasses import replace
-
     votes.add_items(replace(item, image=None) for item in make_items(2, 2))
     assert votes.claim(votes.invite("Ada").id, 0) == ()
 
@@ -193,6 +192,16 @@ def test_many_at_once_never_break_the_limits(votes):
             answered.add(item.original)
     overview = votes.overview(0)
     assert (overview.items, overview.complete, overview.votes, overview.annotators) == (16, 16, 32, 9)
+
+
+def test_originals_of_two_tasks_are_both_asked(tmp_path):
+    votes = Votes(tmp_path / "glasshouse.db")
+    items = make_items(4, 1)
+    votes.add_items(items + [replace(item, id=f"{item.id} counted", task="counting") for item in items])
+    order = [item for number in range(20) for item in answer_all(votes, votes.invite(f"annotator {number}").id)]
+    assert set(Counter(item.id for item in order).values()) == {5}
+    assert len({item.id for item in order}) == 16
+    votes.close()
 
 
 def test_two_processes_share_the_places(where, votes):

@@ -20,12 +20,12 @@ from glasshouse.store.ballots import Item
 class Table:
     """The items of a study as they are asked: versions by original, and the originals themselves.
 
-    ``width`` is how many versions an original has, at most.
+    ``originals`` are by task and original. ``width`` is how many versions an original has, at most.
     """
 
     items: dict[str, Item]
     versions: dict[str, tuple[Item, ...]]
-    originals: dict[str, Item]
+    originals: dict[tuple[str, str], Item]
     width: int
     seed: int
 
@@ -45,7 +45,7 @@ class Table:
             original: tuple(sorted(row, key=lambda item: (item.task, item.condition, item.role, item.case_key)))
             for original, row in rows.items()
         }
-        originals = {item.original: item for item in asked if item.role == "original"}
+        originals = {(item.task, item.original): item for item in asked if item.role == "original"}
         return cls(known, versions, originals, max(map(len, versions.values()), default=0), seed)
 
     def deck(self, seat: int, group: int, known: Collection[str] = ()) -> Iterator[Item]:
@@ -58,6 +58,10 @@ class Table:
             original, versions = rows[place]
             if original not in known:
                 yield from (item for item in latin_row(versions, place + group) if item.other not in known)
+
+    def original_of(self, item: Item) -> Item | None:
+        """The item that asks the same about the original itself."""
+        return self.originals.get((item.task, item.original))
 
     def due_for_original(self, asked: int) -> bool:
         """Whether an annotator who was asked so many items comes to an original now: one after each full row.

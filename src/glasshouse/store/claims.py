@@ -49,12 +49,12 @@ class Chooser:
         originals = self._originals_of(answered, {item.id for item in shown})
         first, second = (originals, versions) if self.table.due_for_original(len(shown)) else (versions, originals)
         # by the time these come up, no version of them has a place left, so this annotator will never see one
-        unseen = (item for original, item in self.table.originals.items() if original not in known)
+        unseen = (item for item in self.table.originals.values() if item.original not in known)
         return self._first_with_a_place(connection, chain(first, second, unseen))
 
     def _originals_of(self, answered: list[Item], asked: set[str]) -> Iterator[Item]:
         """Originals that were not asked yet and of which a version is answered, those answered long ago first."""
-        found = (self.table.originals.get(version.original) for version in answered)
+        found = map(self.table.original_of, answered)
         return (item for item in found if item is not None and item.id not in asked)
 
     def _first_with_a_place(self, connection: Connection, wanted: Iterator[Item]) -> Item | None:

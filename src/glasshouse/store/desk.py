@@ -85,7 +85,7 @@ class Desk:
         if last is None:
             return None
         item = self.table.items[last]
-        if self.table.originals.get(item.original) in self.held(person.id):
+        if self.table.original_of(item) in self.held(person.id):
             return None  # what was seen cannot be unseen
         self.connection.execute(
             text("DELETE FROM votes WHERE item = :item AND annotator = :annotator"),
