@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,20 @@ def test_kinds_are_reported_apart_and_tasks_too(votes):
     assert [(one.task, one.votes) for one in agreement(votes)] == [("classification", 1), ("pair", 1)]
     assert [one.recognised.mean for one in agreement(votes, "classifier")] == [0.0]
     assert [one.votes for one in agreement(votes, None)] == [2, 1]
+
+
+def test_where_nobody_knows_the_truth_most_people_do(votes):
+    items = [replace(make_item(number, "original", "counting", None), answers=("1", "2")) for number in range(10)]
+    votes.add_items(items)
+    people = [votes.invite(name).id for name in ("Ada", "Bob", "Cyd", BLIND)]
+    votes.record([Vote(item.id, person, "1") for item in items for person in people[:3]])
+    votes.record([Vote(item.id, people[3], "2") for item in items])
+    (report,) = agreement(votes)
+    assert [one.originals.mean for one in report.annotators] == [1.0, 1.0, 1.0, 0.0]
+    assert [bool(one.flags) for one in report.annotators] == [False, False, False, True]
+    votes.add_items([replace(make_item(99, "original", "counting:most=2", None), answers=("1", "2"))])
+    votes.record([Vote("original 99", people[0], "1")])  # one person's word is no reference
+    assert agreement(votes)[1].annotators[0].originals is None
 
 
 def test_originals_alone_make_a_report_without_agreement(votes):

@@ -23,7 +23,7 @@ from glasshouse.functional.agreement import (
 from glasshouse.functional.intervals import share_interval
 from glasshouse.store import Annotator, Item, Kind, Vote, Votes
 from glasshouse.types import JSON, Interval, finite_or_none
-from glasshouse.votes.judgement import Judgement, judge, matches, task_of
+from glasshouse.votes.judgement import Judgement, Reference, judge, matches
 
 SCHEMA = 1
 ATTENTIVE = 0.7  # of originals and decoys right; a person whose whole interval lies below is flagged
@@ -143,11 +143,7 @@ def _annotator(
     person: Annotator, votes: list[Vote], judged: dict[str, Judgement], hits: Array, column: int, reliability: float
 ) -> AnnotatorReport:
     seen = hits[:, column][hits[:, column] != MISSING]
-    by_role: defaultdict[str, list[bool]] = defaultdict(list)
-    for vote in votes:
-        item = judged[vote.item].item
-        right = vote.answer is not None and item.truth is not None and task_of(item).matches(vote.answer, item.truth)
-        by_role[item.role].append(right)
+    by_role = _right_answers(votes, judged)
     on_versions = [vote for vote in votes if judged[vote.item].item.role not in ("original", "decoy")]
     originals, decoys = (_share(sum(by_role[role]), len(by_role[role])) for role in ("original", "decoy"))
     told = _detection(by_role, hits, column)
@@ -170,7 +166,20 @@ def _annotator(
     )
 
 
-def _detection(by_role: dict[str, list[bool]], hits: Array, column: int) -> tuple[Interval | None, Interval | None]:
+def _right_answers(votes: Iterable[Vote], judged: dict[str, Judgement]) -> defaultdict[str, list[bool]]:
+    """Whether each answer was right, by role: equal to the truth, or to what most say where nobody knows it."""
+    by_role: defaultdict[str, list[bool]] = defaultdict(list)
+    for vote in votes:
+        item = judged[vote.item].item
+        right = judged[vote.item].reference if item.truth is None else Reference(item.truth, "truth")
+        if right.answer is not None:
+            by_role[item.role].append(matches(item, vote.answer, right))
+    return by_role
+
+
+def _detection(
+    by_role: defaultdict[str, list[bool]], hits: Array, column: int
+) -> tuple[Interval | None, Interval | None]:
     """Sensitivity and bias: against decoys where there are any, else against the majority of the others."""
     if by_role["decoy"]:
         pairs, decoys = by_role["reconstruction"] + by_role["shuffled"], by_role["decoy"]
