@@ -285,8 +285,9 @@ def test_the_phone_layout(served, visit):
     ready(page)
     sizes = page.evaluate("() => [document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
     assert sizes == [390, 844]  # nothing to scroll but the answers
-    picture = page.locator("#stage img").bounding_box()
+    picture, answers = (page.locator(part).bounding_box() for part in ("#stage img", "#answers"))
     assert picture["width"] >= 250
+    assert answers["x"] == pytest.approx(390 - answers["x"] - answers["width"], abs=1)
     for name in ("None of these", "certain", "guess"):
         box = page.get_by_role("button", name=name).bounding_box()
         assert 0 <= box["y"] <= 844 - box["height"]
