@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import numpy as np
@@ -94,17 +95,37 @@ main()
 """
 
 
-@pytest.fixture
-def glasshouse(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command line in a process of its own, forked from a server that has imported torch once for all tests."""
+@pytest.fixture(scope="session")
+def forks() -> ForkServerContext:
+    """Starts processes from one server that has imported, once for all tests, what takes long."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["glasshouse.studies.audit", "glasshouse.reports.page", "glasshouse.cli.main"])
+    context.set_forkserver_preload(
+        [
+            "__main__",
+            "glasshouse.studies.audit",
+            "glasshouse.reports.page",
+            "glasshouse.cli.main",
+            "glasshouse.annotate.serve",
+            "sqlalchemy.dialects.postgresql.psycopg",
+            "uvicorn.lifespan.on",
+            "uvicorn.protocols.http.auto",
+            "uvicorn.protocols.websockets.auto",
+        ]
+    )
+    return context
+
+
+@pytest.fixture
+def glasshouse(
+    forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command line in a process of its own, forked from a server that has imported torch once for all tests."""
 
     def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         folder = tmp_path_factory.mktemp("printed")
         printed = {name: str(folder / name) for name in ("out", "errors")}
         given = {"words": words, "environment": {**os.environ, **environment}, **printed}
-        process = context.Process(target=exec, args=(RUN, given))
+        process = forks.Process(target=exec, args=(RUN, given))
         process.start()
         process.join()
         out, errors = (Path(file).read_text(encoding="utf-8") for file in printed.values())

@@ -2,53 +2,24 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import secrets
 import socket
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.annotate.study import FAST, Plan, Study, fill
-from tests.postgres import fresh_database, running_server
+from tests.annotate.study import Plan, Study, fill
 
-from glasshouse.annotate.serve import Address, serve
+from glasshouse.annotate.serve import Address
 from glasshouse.store import Votes
 
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """A PostgreSQL server, started once where it is first needed."""
-    with running_server() as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request) -> Iterator[str | None]:
-    """Where votes lie: None for the study's own SQLite file, else the URL of an empty database of the server."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with fresh_database(request.getfixturevalue("postgresql"), f"votes_{secrets.token_hex(4)}") as url:
-            yield url
-
-
-@pytest.fixture(scope="session")
-def forks():
-    """Starts processes from one that has imported everything already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        [
-            "__main__",
-            "glasshouse.annotate.serve",
-            "glasshouse.votes.tasks.classification",
-            "glasshouse.votes.tasks.pair",
-            "sqlalchemy.dialects.postgresql.psycopg",
-            "uvicorn.lifespan.on",
-            "uvicorn.protocols.http.auto",
-            "uvicorn.protocols.websockets.auto",
-        ]
-    )
-    return context
+#: Serves a study, without limits on how often one may ask; a text, so that it can be sent as it is.
+SERVE = """
+import os
+os.environ.update(environment)
+from glasshouse.annotate.limits import Limits, Rate
+from glasshouse.annotate.serve import serve
+often = Rate(1e6, 10**6)
+serve(study, database, address, limits=Limits(token=often, address=often))
+"""
 
 
 @pytest.fixture
@@ -64,9 +35,9 @@ def start(forks, address):
     """Starts a server of a study; those that still run are killed when the test ends."""
     servers = []
 
-    def begin(study: Study):
-        arguments = (study.directory, study.database, address)
-        server = forks.Process(target=serve, args=arguments, kwargs={"limits": FAST}, daemon=True)
+    def begin(study: Study, **environment: str):
+        given = {"environment": environment, "study": study.directory, "database": study.database, "address": address}
+        server = forks.Process(target=exec, args=(SERVE, given), daemon=True)
         server.start()
         servers.append(server)
         return server

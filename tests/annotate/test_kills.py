@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -57,13 +55,12 @@ def test_votes_survive_kills_at_random_moments(make_study, database, start, addr
 
 
 @pytest.mark.parametrize("place", ["store.before_commit", "store.after_commit"])
-def test_votes_survive_a_kill_around_the_commit(make_study, start, address, place):
-    study = make_study(annotators=2, originals=30)
-    where = [str(study.directory), "--port", str(address.port)]
-    command = [sys.executable, "-m", "glasshouse", "annotate", "serve", *where]
+def test_votes_survive_a_kill_around_the_commit(make_study, database, start, address, place):
+    study = make_study(database, annotators=2, originals=30)
     with voting(study, address) as people:
-        killed = subprocess.Popen(command, env={**os.environ, "GLASSHOUSE_FAILPOINT": f"{place}:12"})
-        assert killed.wait(60) == -signal.SIGKILL
+        killed = start(study, GLASSHOUSE_FAILPOINT=f"{place}:12")
+        killed.join(60)
+        assert killed.exitcode == -signal.SIGKILL
         start(study)
         wait_for_more(people, 4)
     assert check_that_nothing_is_lost_or_doubled(study, people) > 4

@@ -119,7 +119,7 @@ def owner_visit(request: Request, at: Annotated[Site, Depends(site)]) -> Visit:
     return Visit(at, token)
 
 
-def writing_visit(request: Request, visit: Annotated[AnnotatorVisit, Depends(annotator_visit)]) -> AnnotatorVisit:
+async def writing_visit(request: Request, visit: Annotated[AnnotatorVisit, Depends(annotator_visit)]) -> AnnotatorVisit:
     """Let an annotator write, from our own page only."""
     if not is_own_page(request, visit.token):
         raise Forbidden
