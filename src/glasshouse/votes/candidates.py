@@ -61,8 +61,7 @@ def look(
         embed, by = _thumbnails, "similarity of class thumbnails"
     points = embed(known)
     means = torch.stack([points[labels == label].mean(0) for label in range(len(classes))])
-    scores = F.normalize(embed(originals), dim=1) @ F.normalize(means, dim=1).T
-    return ClassScores(classes, scores.numpy(), by)
+    return ClassScores(classes, -torch.cdist(embed(originals), means).numpy(), by)
 
 
 def _labelled(
