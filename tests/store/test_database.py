@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from glasshouse.errors import StudyError
-from glasshouse.store import Database, ImageRecord, Score, Store
+from glasshouse.store import Database, ImageRecord, Score, Store, Votes, migrations
 from glasshouse.store.database import Queue
 
 
@@ -24,6 +24,20 @@ def test_results_are_kept_on_both_databases(database, tmp_path):
     assert store.scores() == {("k", 0, "psnr"): float("inf"), ("k", 0, "ssim"): None}
     assert [(case.state, case.reason) for case in store.cases()] == [("failed", "reason")]
     store.close()
+
+
+def test_a_study_of_before_votes_keeps_its_results(database, tmp_path, monkeypatch):
+    where = database or tmp_path / "glasshouse.db"
+    with monkeypatch.context() as before:
+        before.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
+        old = Store(where)
+        old.add_scores([Score("k", 0, "psnr", 1.0)])
+        old.close()
+    store, votes = Store(where), Votes(where)
+    assert store.scores() == {("k", 0, "psnr"): 1.0}
+    assert votes.items() == []
+    store.close()
+    votes.close()
 
 
 def test_a_url_of_sqlite_is_a_file(tmp_path):
