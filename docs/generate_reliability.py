@@ -23,9 +23,7 @@ Made by `make soak` at commit {commit} on {date}. `make test` runs the same test
 
 def main() -> None:
     """Run, write, and fail where a test failed."""
-    asked = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True).strip()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "soak.xml"
         output = ["-o", "junit_family=xunit1", f"--junitxml={report}"]  # the newer family has no room for counts
