@@ -58,3 +58,7 @@ class NotDefinedError(GlasshouseError):
 
 class StudyError(GlasshouseError):
     """A study directory that cannot be read, written or continued."""
+
+
+class VoteError(GlasshouseError, ValueError):
+    """A vote, an item or an annotator that cannot be taken as given."""

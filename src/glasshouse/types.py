@@ -152,3 +152,9 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 JSON = dict[str, Any]
+
+
+def flat(name: str, value: Interval | None) -> JSON:
+    """A value and the ends of its interval as three entries: ``name``, ``name_low``, ``name_high``."""
+    ends = (None, None, None) if value is None else (value.mean, value.low, value.high)
+    return {f"{name}{end}": finite_or_none(one) for end, one in zip(("", "_low", "_high"), ends, strict=True)}

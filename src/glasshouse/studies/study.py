@@ -22,7 +22,7 @@ from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec, to_spec
-from glasshouse.store import ImageRecord, Store
+from glasshouse.store import DATABASE_FILE, ImageRecord, Store
 from glasshouse.studies.bench import Bench, blank_observation
 from glasshouse.studies.case import Case
 from glasshouse.studies.materials import Materials
@@ -33,7 +33,6 @@ from glasshouse.types import ImageSpec
 log = logging.getLogger(__name__)
 
 PLAN_FILE = "study.toml"
-DATABASE_FILE = "glasshouse.db"
 RESULT_FILE = "audit.json"
 
 
