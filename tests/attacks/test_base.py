@@ -51,7 +51,7 @@ def test_same_seed_same_result(name, victim, small_photos, observe):
 @pytest.mark.parametrize("name", attacks.names())
 def test_missing_needs_are_refused_before_any_work(name, victim, small_photos, observe):
     seen = observe(victim, small_photos[:1], torch.tensor([3]))
-    update = dataclasses.replace(seen.rounds[0], kind="update")
+    update = dataclasses.replace(seen.rounds[0], kind="update")  # of a learning rate that nobody told
     blind = dataclasses.replace(seen, rounds=(update,))
     with pytest.raises(CapabilityError, match="needs gradient"):
         short(name)(victim, blind, rng=rng())
@@ -93,7 +93,7 @@ def test_batches_are_refused_where_only_one_image_can_be_found(name, victim, sma
 
 def test_an_observation_has_no_room_for_the_truth():
     assert {field.name for field in dataclasses.fields(Observation)} == {
-        "rounds", "image", "batch_size", "batchnorm", "labels", "public",
+        "rounds", "image", "batch_size", "batchnorm", "labels", "public", "running_statistics", "batch_statistics",
     }  # fmt: skip
 
 

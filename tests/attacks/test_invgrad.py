@@ -60,7 +60,7 @@ def test_the_first_steps_are_the_published_ones(mode, small_photos, observe):
     labels = torch.tensor([2, 5])
     seen = observe(model, small_photos[:2], labels, mode=mode, give=True)
     steps, tv, lr = 8, 0.01, 0.1
-    result = attacks.create(f"invgrad:steps={steps},tv={tv}")(model, seen, rng=rng(4))
+    result = attacks.create(f"invgrad:preset=paper,steps={steps},tv={tv}")(model, seen, rng=rng(4))
 
     mean, std = 0.5, 0.25
     target = [seen.rounds[0].tensors[name] for name in parameter_names(model)]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glasshouse import checks
+from glasshouse.attacks.targets import mean_gradient
 from glasshouse.errors import AttackError, CapabilityError
 from glasshouse.functional.gradients import parameter_names
 from glasshouse.models.batchnorm import batchnorm_mode
@@ -33,6 +34,8 @@ class InversionAttack(ABC):
     adversary: ClassVar[str] = "honest-but-curious server"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.GRADIENT})
     label_use: ClassVar[LabelUse] = "given or recovered"
+    takes_updates: ClassVar[bool] = False  # whether a weight difference after local steps will do for a gradient
+    takes_some_layers: ClassVar[bool] = False  # whether it can work where only some layers are shared
     together: ClassVar[int] = 1  # how many images it likes to work on at once
     version: ClassVar[int] = 1
 
@@ -62,13 +65,27 @@ class InversionAttack(ABC):
             checks.reconstruction(self.name, result.images, one.image, one.batch_size)
         return found
 
+    @property
+    def labels_used(self) -> LabelUse:
+        """What becomes of the labels at these settings."""
+        return self.label_use
+
     def refuse(self, model: nn.Module, seen: Observation) -> None:
         """Raise before any work where this attack cannot work; subclasses add their own reasons."""
-        missing = self.needs - seen.offers
+        held = set(seen.offers)
+        if self.takes_updates and all(one.learning_rate for one in seen.rounds) and Capability.UPDATE in held:
+            held.add(Capability.GRADIENT)
+        missing = self.needs - held
         if missing:
             raise CapabilityError(
                 f"Attack '{self.name}' needs {', '.join(sorted(missing))}, which this attacker does not have: "
                 f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. Choose another attack."
+            )
+        unseen = set(parameter_names(model)) - {name for one in seen.rounds for name in one.tensors}
+        if unseen and not self.takes_some_layers:
+            raise CapabilityError(
+                f"Attack '{self.name}' needs the gradients of all layers, and {min(unseen)} is not shared here: "
+                "use invgrad, which matches what there is."
             )
 
     @abstractmethod
@@ -103,16 +120,21 @@ def with_steps(attack: InversionAttack, steps: int | None) -> InversionAttack:
 
 
 def target_gradients(model: nn.Module, seen: Observation) -> list[Tensor]:
-    """The first shared gradient in the order of the model's parameters."""
-    shared = seen.rounds[0].tensors
+    """The shared gradient in the order of the model's parameters."""
+    shared = mean_gradient(seen)
     return [shared[name] for name in parameter_names(model)]
 
 
 def best(attack: str, tries: Iterable[Reconstruction]) -> Reconstruction:
     """The try with the lowest objective of the attacker's own; tries that diverged do not count."""
-    finite = [one for one in tries if bool(one.images.isfinite().all()) and one.objective < float("inf")]
-    if not finite:
+    usable = [one for one in tries if finite(one)]
+    if not usable:
         raise AttackError(
             f"Attack '{attack}' diverged in every restart: try more restarts, another seed or other settings."
         )
-    return min(finite, key=lambda one: one.objective)
+    return min(usable, key=lambda one: one.objective)
+
+
+def finite(found: Reconstruction) -> bool:
+    """Whether an attempt did not diverge to NaN or infinity."""
+    return bool(found.images.isfinite().all()) and found.objective < float("inf")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from glasshouse.attacks.targets import mean_gradient
 from glasshouse.errors import CapabilityError
 from glasshouse.functional.gradients import parameter_names
 from glasshouse.functional.labels import label_counts, row_sum_label, single_label
@@ -44,12 +45,13 @@ def recovered_labels(model: nn.Module, seen: Observation, *, rng: torch.Generato
 
 def _last_layer(model: nn.Module, seen: Observation) -> tuple[Tensor | None, Tensor]:
     """Gradients of the classifier's bias, if there is one, and weight."""
-    shared = seen.rounds[0].tensors
+    shared = mean_gradient(seen)
     classes = seen.image.classes
     for name in reversed(parameter_names(model)):
         stem, _, kind = name.rpartition(".")
-        if kind == "weight" and shared[name].ndim == 2 and len(shared[name]) == classes:
+        if kind == "weight" and name in shared and shared[name].ndim == 2 and len(shared[name]) == classes:
             return shared.get(f"{stem}.bias"), shared[name]
     raise CapabilityError(
-        f"Labels cannot be recovered: the model has no last linear layer with {classes} outputs. Give the labels."
+        f"Labels cannot be recovered: no last linear layer with {classes} outputs is shared. Give the labels, "
+        "or let them be optimised along (invgrad:labels=optimised)."
     )
