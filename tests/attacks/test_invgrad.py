@@ -49,7 +49,7 @@ def test_labels_are_recovered_without_being_given(lenet, small_photos, observe):
 def test_more_restarts_never_end_with_a_worse_objective(lenet, small_photos, observe):
     seen = observe(lenet, small_photos[:1], torch.tensor([1]))
     one, three = (attacks.create(f"invgrad:steps=20,restarts={n}")(lenet, seen, rng=rng()) for n in (1, 3))
-    assert three.objective <= one.objective
+    assert three.objective <= one.objective * 1.001  # three at once round otherwise than one
 
 
 @pytest.mark.parametrize("mode", ["eval", "train"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,9 @@ from glasshouse.types import Capability, Observation, Progress, Reconstruction, 
 #: What becomes of the labels: taken as given or read off the gradient, always read, optimised along, or not used.
 LabelUse = Literal["given or recovered", "recovered", "optimised", "unused"]
 
+#: Names of settings and their values.
+Grid = tuple[tuple[str, tuple[Any, ...]], ...]
+
 
 class InversionAttack(ABC):
     """Finds images that explain what the attacker observed.
@@ -36,6 +39,7 @@ class InversionAttack(ABC):
     label_use: ClassVar[LabelUse] = "given or recovered"
     takes_updates: ClassVar[bool] = False  # whether a weight difference after local steps will do for a gradient
     takes_some_layers: ClassVar[bool] = False  # whether it can work where only some layers are shared
+    grid: ClassVar[Grid] = ()  # the settings that tuning searches, in this order, and the values worth trying
     together: ClassVar[int] = 1  # how many images it likes to work on at once
     version: ClassVar[int] = 1
 
@@ -69,6 +73,10 @@ class InversionAttack(ABC):
     def labels_used(self) -> LabelUse:
         """What becomes of the labels at these settings."""
         return self.label_use
+
+    def tunable(self) -> InversionAttack:
+        """The same attack in a form whose settings can be changed one by one."""
+        return self
 
     def refuse(self, model: nn.Module, seen: Observation) -> None:
         """Raise before any work where this attack cannot work; subclasses add their own reasons."""

@@ -14,8 +14,9 @@ from glasshouse.types import Progress
 
 ScheduleName = Literal["cosine", "paper"]
 
-#: Objectives (problems,) and derivatives by images, given images and which problems they are of.
-Objectives = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+#: Given images and which problems they are of: objectives (problems,), and the derivatives by the images of what they
+#: consist of, the distance and the prior.
+Objectives = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 #: Told the step sizes of problems, so that what is optimised beside the images can follow.
 Learn = Callable[[Tensor, Tensor], None]
 
@@ -23,6 +24,7 @@ DECAY_AT = (3 / 8, 5 / 8, 7 / 8)
 DECAY = 0.1
 GAIN = 0.01  # share by which an objective must fall to count as better
 EPSILON = 1e-12  # smaller than usual, because derivatives may be tiny; beside signs neither counts
+ANNEALED_FROM = 3.0
 JUMP = 0.1  # share of its schedule that a problem skips where it gains nothing
 
 
@@ -45,7 +47,7 @@ class Pace:
     """How a descent goes: at most ``steps`` steps of size ``lr`` and less, by sign or by the derivative itself.
 
     A problem whose objective did not fall by a hundredth in ``patience`` steps skips a tenth of its schedule; with
-    no patience it never does.
+    none it never does. An ``annealed`` prior pulls three times as strongly at first and not at all in the end.
     """
 
     steps: int
@@ -53,11 +55,20 @@ class Pace:
     schedule: ScheduleName
     patience: int | None
     sign: bool
-    memory: float = 0.999
+    annealed: bool
+
+    @property
+    def memory(self) -> float:
+        """How slowly Adam forgets the size of derivatives; that of signs never changes."""
+        return 0.999 if self.sign else 0.99
 
     def rates(self, at: Tensor) -> Tensor:
         """Step sizes at some places of the schedule; zero behind its end."""
         return torch.where(at < self.steps, self.lr * SCHEDULES[self.schedule](at, self.steps), 0.0)
+
+    def prior_weights(self, at: Tensor) -> Tensor:
+        """How strongly the prior pulls at some places of the schedule."""
+        return ANNEALED_FROM * (1 - at / self.steps).clamp_min(0) if self.annealed else torch.ones_like(at)
 
 
 class Clock:
@@ -120,8 +131,9 @@ def descend(
     live = clock.running()
     while len(live):
         rows = (live[:, None] * group + torch.arange(group)).flatten()
-        values, derivative = objectives(found[rows], live)
-        rates = pace.rates(clock.at[live]).to(found.dtype)
+        values, pull, push = objectives(found[rows], live)
+        rates, weights = (of(clock.at[live]).to(found.dtype) for of in (pace.rates, pace.prior_weights))
+        derivative = pull + push * weights.repeat_interleave(group)[:, None, None, None]
         moved = adam.move(rows, derivative.sign() if pace.sign else derivative, rates.repeat_interleave(group))
         found[rows] = (found[rows] + moved).clamp(*box)
         learn(rates, live)

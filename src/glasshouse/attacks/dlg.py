@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import checks
-from glasshouse.attacks.base import InversionAttack, LabelUse, attacks, best, target_gradients
+from glasshouse.attacks.base import Grid, InversionAttack, LabelUse, attacks, best, target_gradients
 from glasshouse.errors import ModelError
 from glasshouse.functional.gradients import parameter_gradients, squared_distance
 from glasshouse.functional.smoothness import rough_functions
@@ -27,6 +27,7 @@ class DLG(InversionAttack):
 
     paper: ClassVar[str] = "Zhu et al. 2019, Deep Leakage from Gradients"
     label_use: ClassVar[LabelUse] = "optimised"
+    grid: ClassVar[Grid] = (("lr", (0.5, 0.1)), ("float64", (True,)))
     version: ClassVar[int] = 2
 
     steps: int = setting(300, "outer L-BFGS steps per restart, 20 inner steps each")

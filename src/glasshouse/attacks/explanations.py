@@ -27,16 +27,14 @@ class Explanation(ABC):
     def labels(self) -> Tensor:
         """The labels that the guesses are explained with, class numbers (problems * group,)."""
 
-    def learn(self, rates: Tensor, live: Tensor) -> None:
-        """Move what is optimised beside the images of some problems; by default there is nothing."""
+    def learn(self, rates: Tensor, live: Tensor) -> None:  # noqa: B027 - most have nothing to learn
+        """Move what is optimised beside the images of some problems."""
 
 
 class Matched(Explanation):
     """One gradient per problem with labels that are known: what the engine is made for."""
 
-    def __init__(
-        self, model: nn.Module, seen: Observation, problems: Sequence[Problem], objective: Objective
-    ) -> None:
+    def __init__(self, model: nn.Module, seen: Observation, problems: Sequence[Problem], objective: Objective) -> None:
         self.model, self.seen, self.problems, self.objective = model, seen, problems, objective
         self.live = torch.arange(len(problems))
         self.matching = Matching.of(model, seen, problems, objective)
@@ -61,9 +59,7 @@ class Unrolled(Explanation):
     Updates are explained by differentiating through the local training behind them.
     """
 
-    def __init__(
-        self, model: nn.Module, seen: Observation, problems: Sequence[Problem], objective: Objective
-    ) -> None:
+    def __init__(self, model: nn.Module, seen: Observation, problems: Sequence[Problem], objective: Objective) -> None:
         self.model, self.group, self.message = model, seen.batch_size, seen.rounds[0]
         self.problems, self.objective = problems, objective
         self.known = torch.cat([one.labels for one in problems])

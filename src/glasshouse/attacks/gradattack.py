@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from glasshouse import checks
-from glasshouse.attacks.base import attacks
+from glasshouse.attacks.base import Grid, attacks
 from glasshouse.attacks.invgrad import InvGrad
 from glasshouse.errors import CapabilityError, ModelError, SettingError
 from glasshouse.functional.variation import total_variations
@@ -37,6 +37,7 @@ class GradAttack(InvGrad):
     """
 
     paper: ClassVar[str] = "Huang et al. 2021, Evaluating Gradient Inversion Attacks and Defenses in Federated Learning"
+    grid: ClassVar[Grid] = (*InvGrad.grid, ("bn", (1e-4, 1e-2)))
     version: ClassVar[int] = 2
 
     preset: Literal["strong", "realistic", "own"] = setting(  # type: ignore[assignment]
@@ -58,6 +59,13 @@ class GradAttack(InvGrad):
     def presets(cls) -> tuple[str, ...]:
         """The known presets."""
         return (*PRESETS, "own")
+
+    def tunable(self) -> GradAttack:
+        """The same weights and schedule, written out."""
+        if self.preset == "own":
+            return self
+        tv, bn = PRESETS[self.preset]
+        return replace(self, preset="own", tv=tv, bn=bn, schedule="paper", sign=True, annealed=False, patience=None)
 
     def refuse(self, model: nn.Module, seen: Observation) -> None:
         """Refuse models whose batch norm tells nothing, and statistics that nobody told the attacker."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import checks
-from glasshouse.attacks.base import InversionAttack, LabelUse, attacks, best, finite
+from glasshouse.attacks.base import Grid, InversionAttack, LabelUse, attacks, best, finite
 from glasshouse.attacks.descent import Pace, ScheduleName, descend
 from glasshouse.attacks.engine.masked import MaskedCosine
 from glasshouse.attacks.engine.objectives import Cosine
@@ -18,7 +18,6 @@ from glasshouse.attacks.engine.problems import Problem
 from glasshouse.attacks.explanations import Explanation, Matched, SoftlyLabelled, Unrolled
 from glasshouse.attacks.labels import known_labels
 from glasshouse.attacks.targets import mean_gradient, trusted
-from glasshouse.errors import SettingError
 from glasshouse.functional.variation import total_variations
 from glasshouse.models import normalization
 from glasshouse.registry import setting
@@ -50,15 +49,24 @@ class InvGrad(InversionAttack):
     together: ClassVar[int] = 16
     takes_updates: ClassVar[bool] = True
     takes_some_layers: ClassVar[bool] = True
+    grid: ClassVar[Grid] = (
+        ("tv", (1e-4, 1e-3, 1e-2, 1e-1)),
+        ("lr", (0.03, 0.3)),
+        ("masked", (True,)),
+        ("skip", ("classifier",)),
+    )
     version: ClassVar[int] = 3
 
     steps: int = setting(1000, "optimiser steps per restart at most (published: 4,000 to 24,000; SemSim: 8,000)")
     tv: float = setting(1e-4, "weight of total variation (published: 1e-6 to 1e-1; SemSim: 1e-4)")
     lr: float = setting(PAPER_LR, "first step size in normalized pixels")
     restarts: int = setting(1, "independent starts; the one with the lowest final objective is kept")
-    preset: Literal["own", "paper"] = setting("own", "paper: the published loop, whatever the next three settings say")
+    preset: Literal["own", "paper"] = setting("own", "paper: the published loop, whatever the next four settings say")
     schedule: ScheduleName = setting("cosine", "how step sizes fall: along a cosine, or as in the paper")
     sign: bool = setting(True, "whether Adam sees only the signs of derivatives")
+    annealed: bool = setting(
+        True, "whether total variation weighs three times as much at first, and nothing in the end"
+    )
     patience: int | None = setting(None, "steps without a gain after which a tenth of the schedule is skipped")
     layers: str = setting("*", "match only parameters of these names: patterns with * and ?, joined by +")
     skip: str = setting("none", "leave parameters of these names out; classifier stands for the last layer")
@@ -85,8 +93,8 @@ class InvGrad(InversionAttack):
     def pace(self) -> Pace:
         """How the descent goes; under a preset, as published."""
         if self.preset != "own":
-            return Pace(self.steps, self.lr, "paper", None, sign=True)
-        return Pace(self.steps, self.lr, self.schedule, self.patience, sign=self.sign)
+            return Pace(self.steps, self.lr, "paper", None, sign=True, annealed=False)
+        return Pace(self.steps, self.lr, self.schedule, self.patience, self.sign, self.annealed)
 
     @property
     def labels_used(self) -> LabelUse:
@@ -114,10 +122,10 @@ class InvGrad(InversionAttack):
             attempts += [Attempt(one, problem, rng)] * self.restarts
         tries = self._descend(model, attempts, progress)
         for _ in range(AGAIN):
-            lost = [number for number, one in enumerate(tries) if not finite(one)]
+            lost = [number for number, found in enumerate(tries) if not finite(found)]
             anew = self._descend(model, [attempts[number] for number in lost], no_progress) if lost else []
-            for number, one in zip(lost, anew, strict=True):
-                tries[number] = one
+            for number, found in zip(lost, anew, strict=True):
+                tries[number] = found
         return [best(self.name, tries[at : at + self.restarts]) for at in range(0, len(tries), self.restarts)]
 
     def _labels(self, model: nn.Module, seen: Observation, rng: torch.Generator) -> Tensor:
@@ -144,13 +152,13 @@ class InvGrad(InversionAttack):
         explanation = self._explanation(model, attempts)
         mean, std = normalization(model)
 
-        def objectives(dummy: Tensor, live: Tensor) -> tuple[Tensor, Tensor]:
-            """Of every problem its own, and the derivative of their sum by the normalized pixels."""
+        def objectives(dummy: Tensor, live: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            """Of every problem its own, and derivatives of distances and priors by the normalized pixels."""
             distances, pull = explanation.step(dummy * std + mean, live)
             x = dummy.detach().requires_grad_()
             priors = self.prior(model, [attempts[number].seen for number in live.tolist()], x, x * std + mean)
             (push,) = torch.autograd.grad(priors.sum(), x)
-            return distances + priors.detach(), pull * std + push
+            return distances + priors.detach(), pull * std, push
 
         box = ((0 - mean) / std, (1 - mean) / std)
         dummy = descend(start, group, self.pace, box, objectives, explanation.learn, progress)

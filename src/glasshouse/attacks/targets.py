@@ -46,8 +46,7 @@ def trusted(model: nn.Module, shared: Mapping[str, Tensor], layers: str, skip: s
     kept = [name for name in names if _fits(model, name, layers) and not _fits(model, name, skip)]
     if not kept:
         raise SettingError(
-            f"layers={layers} without skip={skip} leaves no gradient to match: "
-            f"the message has {', '.join(names)}."
+            f"layers={layers} without skip={skip} leaves no gradient to match: the message has {', '.join(names)}."
         )
     return {name: shared[name] for name in kept}
 

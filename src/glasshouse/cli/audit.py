@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -35,6 +36,18 @@ def audit(
     batch: Annotated[int | None, typer.Option(help="images behind one shared gradient [default: 1]")] = None,
     bn: Annotated[str | None, typer.Option(help="batch norm of the victim: eval or train [default: both]")] = None,
     labels: Annotated[str | None, typer.Option(help="labels are given or recovered [default: recovered]")] = None,
+    local_lr: Annotated[
+        float | None, typer.Option(help="clients train locally at this rate and share how their weights moved")
+    ] = None,
+    local_epochs: Annotated[int | None, typer.Option(help="local passes over the batch [default: 1]")] = None,
+    local_batch: Annotated[int | None, typer.Option(help="images per local step [default: all of the batch]")] = None,
+    observations: Annotated[int | None, typer.Option(help="messages about the same images [default: 1]")] = None,
+    layers: Annotated[Many, typer.Option(help="only parameters of such names are shared, repeatable")] = None,
+    statistics: Annotated[
+        str | None, typer.Option(help="what is known of batch norm: running, batch or none [default: running]")
+    ] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="search each attack's settings on public images first")] = False,
+    memory: Annotated[float | None, typer.Option(help="gigabytes a worker may use for images at once")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of everything random [default: 0]")] = None,
     engine: Annotated[str, typer.Option(help="inline, or local worker processes")] = "local",
     workers: Annotated[int | None, typer.Option(help="worker processes [default: one per core]")] = None,
@@ -73,6 +86,14 @@ def audit(
         "batch": batch,
         "batchnorm": None if bn is None else (bn,),
         "labels": labels,
+        "local_lr": local_lr,
+        "local_epochs": local_epochs,
+        "local_batch": local_batch,
+        "observations": observations,
+        "layers": tuple(layers) if layers else None,
+        "statistics": statistics,
+        "tune": True if tune else None,
+        "memory": memory,
         "seed": seed,
     }
     settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
@@ -84,9 +105,10 @@ def audit(
         return
     plan = Plan(**settings)
     try:
-        with counting("Attacking", "cases") as progress:
-            extra = {} if workers is None else {"workers": workers}
-            running = Running(engine=engine, minutes=minutes, progress=progress, **extra)
+        tuner = counting("Tuning", "attacks") if tune else nullcontext(lambda done, total: None)
+        with tuner as tuning, counting("Attacking", "cases") as progress:
+            extra: dict[str, Any] = {} if workers is None else {"workers": workers}
+            running = Running(engine=engine, minutes=minutes, progress=progress, tuning_progress=tuning, **extra)
             result, summary = audit_plan(plan, out, running, root=data_root, download=download)
     except KeyboardInterrupt:
         print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {_same_command()}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def from_tensors(
         checks.images("others", others)
         if others.shape[1:] != images.shape[1:]:
             raise DataError(f"others have shape {tuple(others.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
-        gallery = others.float()[torch.tensor(_unlike(others.float(), images.float()))]
+        gallery = others.float()[torch.tensor(unlike(others.float(), images.float()))]
         origin = f"{len(gallery)} others handed over"
     return Materials(
         images.float(),
@@ -88,7 +89,7 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     others = [place for place in drawn if place not in taken][:GALLERY]
     if others:
         originals, candidates = found.batch(taken)[0], found.batch(others)[0]
-        others = [place for place, new in zip(others, _unlike(candidates, originals), strict=True) if new]
+        others = [place for place, new in zip(others, unlike(candidates, originals), strict=True) if new]
     parts = [found.batch(others)[0]] if others else []
     origin = f"{len(others)} of the same data set"
     if len(others) < GALLERY:
@@ -97,18 +98,21 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     return torch.cat(parts), origin
 
 
-def _unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
+def unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
     """Which candidates are no copy of an original: a copy would tie with it and hide that it was seen."""
     first, second = (part.flatten(1).double() for part in (candidates, originals))
     nearest = torch.cdist(first, second).amin(1) / first.shape[1] ** 0.5
     return [bool(distance > COPY) for distance in nearest]
 
 
-def photo_crops(spec: ImageSpec, count: int, seed: int) -> Tensor:
-    """Random square crops of the embedded photographs in the shape asked for."""
+def photo_crops(spec: ImageSpec, count: int, seed: int, *, without: Collection[str] = ()) -> Tensor:
+    """Random square crops of the embedded photographs, but for some of them, in the shape asked for."""
     channels = 1 if spec.channels == 1 else 3
     photos = data.load("photos", size=PHOTO_SIZE).fitted(None, channels)
-    pictures, _ = photos.batch(range(len(photos)))
+    places = [place for place, name in enumerate(photos.ids) if name not in without]
+    if not places:
+        raise DataError("Every embedded photograph is attacked, so none is left to practise on: attack fewer of them.")
+    pictures, _ = photos.batch(places)
     rng = torch.Generator().manual_seed(seed)
     crops = []
     for number in range(count):

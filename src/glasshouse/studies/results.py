@@ -317,21 +317,21 @@ def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:
 def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
     """The conditions under which some cases were attacked; what differs between them is averaged."""
     case = cases[0]
-    use = attacks.create(case.attack_spec).label_use
-    train = "batch statistics unknown"
+    use = attacks.create(case.attack_spec).labels_used
+    conditions = case.conditions
     return Threat(
         batchnorm=case.batchnorm if case.has_batchnorm else "none",
-        statistics=("running statistics known" if case.batchnorm == "eval" else train)
-        if case.has_batchnorm
-        else "none",
+        statistics=conditions.known_statistics(case.batchnorm) if case.has_batchnorm else "none",
         labels=case.labels if use == "given or recovered" else use,
         labels_right=_mean(outcomes, "labels_right"),
         batch=len(case.images),
-        local_steps=1,
+        local_steps=conditions.steps(len(case.images)),
         clients=1,
         round=case.round,
-        tuning="fixed settings",
+        tuning="tuned" if case.tuned else "fixed settings",
         snr_db=_mean(outcomes, "snr_db"),
+        observations=conditions.observations,
+        layers=" ".join(conditions.layers) or "all",
     )
 
 

@@ -30,13 +30,14 @@ class Cosine(Objective):
     plain = staticmethod(cosine_distance)
 
     def __call__(self, found: Sequence[Tensor], target: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Distances and derivatives; gradients whose squares would vanish are scaled to a largest entry of one first."""
+        """Distances and derivatives; gradients whose squares would vanish are scaled up first."""
         squares = [_sum_of_products(side, side) for side in (found, target)]
         if min(float(one.amin()) for one in squares) >= SMALL**2:
             return self._distances(found, target, *squares)
         scales = [_largest(side).reciprocal() for side in (found, target)]
         sides = [[one * _like(scale, one) for one in side] for scale, side in zip(scales, (found, target), strict=True)]
-        values, pulls = self._distances(*sides, *(_sum_of_products(side, side) for side in sides))
+        own, other = (_sum_of_products(side, side) for side in sides)
+        values, pulls = self._distances(sides[0], sides[1], own, other)
         return values, [one * _like(scales[0], one) for one in pulls]
 
     @staticmethod
