@@ -130,10 +130,12 @@ def _show(result: AuditResult, summary: Summary, page: Path) -> None:
     """Print the table, what is missing, and where the report is."""
     from rich.console import Console
 
-    from glasshouse.cli.tables import result_table
+    from glasshouse.cli.tables import reasons, result_table
 
     console = Console()
     console.print(result_table(result, console.width))
+    for line in reasons(result):
+        console.print(line, style="yellow", markup=False)
     for line in result.skipped:
         console.print(f"skipped {line}", style="yellow", markup=False)
     for failure in result.failures:

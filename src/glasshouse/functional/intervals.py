@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import stats
 
 from glasshouse.types import Interval
 
 RESAMPLES = 2000
+FEW = 20  # values below which a bootstrap is too narrow: of three it holds the mean in 75 % of cases
 NORMAL_95 = 1.959963984540054
 SEED = 20240229  # fixed, so that the same values always give the same interval
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Mean with its percentile bootstrap 95 % interval; of one value, the interval is that value."""
+    """Mean with its 95 % interval: Student's t of fewer than 20 values, else the percentile bootstrap.
+
+    Of one value, and where one is infinite, the interval is the mean itself.
+    """
     array = np.asarray(values, dtype=np.float64)
     mean = float(array.mean())
     if len(array) == 1 or not np.isfinite(array).all():
         return Interval(mean, mean, mean, len(array))
+    if len(array) < FEW:
+        half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
+        return Interval(mean, mean - half, mean + half, len(array))
     picks = np.random.default_rng(SEED).integers(0, len(array), (RESAMPLES, len(array)))
     low, high = np.percentile(array[picks].mean(axis=1), (2.5, 97.5))
     return Interval(mean, float(low), float(high), len(array))

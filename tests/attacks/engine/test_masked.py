@@ -39,6 +39,8 @@ def test_tiny_gradients_keep_their_direction_in_single_precision():
     torch.testing.assert_close(tiny, whole)
     for one, other in zip(lifted, pulls, strict=True):
         torch.testing.assert_close(one * 1e-25, other, rtol=1e-4, atol=1e-6)
-    plain = [Cosine.plain([one[0] * scale for one in found], [one[0] * scale for one in target]) for scale in (1, 1e-25)]
+    plain = [
+        Cosine.plain([one[0] * scale for one in found], [one[0] * scale for one in target]) for scale in (1, 1e-25)
+    ]
     torch.testing.assert_close(plain[1], plain[0])
     assert Cosine()([one * 0 for one in found], target)[0].tolist() == [1, 1]
