@@ -35,9 +35,9 @@ def shared(model, photos, conditions, defense="none", mode="eval"):
 @pytest.mark.parametrize("mode", ["eval", "train"])
 def test_an_update_is_what_torchs_sgd_leaves_behind(photos, mode):
     model = models.create("resnet20:width=4", SPEC)
-    seen = shared(model, photos, Conditions(local_lr=0.1, local_epochs=2, local_batch=2), mode=mode).seen
+    seen = shared(model, photos, Conditions(local_lr=0.01, local_epochs=2, local_batch=2), mode=mode).seen
     twin = copy.deepcopy(model).train(mode == "train")
-    optimizer = torch.optim.SGD(twin.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.01)
     for _ in range(2):
         for images, labels in zip(photos.split(2), LABELS.split(2), strict=True):
             optimizer.zero_grad()

@@ -24,6 +24,7 @@ Many = Optional[list[str]]  # noqa: UP045 - typer reads it at run time
 def audit(
     model: Annotated[str | None, typer.Option(help="SPEC or FILE.py:FACTORY [default: lenet]")] = None,
     weights: Annotated[Path | None, typer.Option(help="trained weights: .safetensors or weights-only .pt")] = None,
+    fresh: Annotated[bool, typer.Option(help="audit the fresh model beside the trained one")] = True,
     data: Annotated[str | None, typer.Option(help="SPEC, FILE.npz or DIRECTORY [default: photos]")] = None,
     data_root: Annotated[Path | None, typer.Option(help="where data sets lie [default: $GLASSHOUSE_DATA]")] = None,
     download: Annotated[bool, typer.Option("--download", help="fetch the data set if it is not there")] = False,
@@ -79,6 +80,7 @@ def audit(
         "images": images,
         "model": model,
         "weights": None if weights is None else str(weights),
+        "fresh": None if fresh else False,
         "attacks": tuple(attack) if attack else None,
         "defenses": tuple(defense) if defense else None,
         "metrics": tuple(metric) if metric else None,

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import tomlkit
 
 from glasshouse import checks
-from glasshouse.errors import StudyError
+from glasshouse.errors import SettingError, StudyError
 from glasshouse.registry import setting
 from glasshouse.studies.conditions import Conditions
 from glasshouse.types import BatchNorm
@@ -31,6 +31,7 @@ class Plan:
     images: int = setting(3, "how many images are attacked")
     model: str = setting("lenet", "model: SPEC or FILE.py:FACTORY")
     weights: str | None = setting(None, "weights of a trained model, audited beside the fresh one")
+    fresh: bool = setting(True, "whether the fresh model is audited beside the trained one")
     attacks: tuple[str, ...] = setting(DEFAULT_ATTACKS, "attack SPECs")
     defenses: tuple[str, ...] = setting(DEFAULT_DEFENSES, "defense SPECs")
     metrics: tuple[str, ...] = setting(DEFAULT_METRICS, "metric SPECs")
@@ -69,6 +70,10 @@ class Plan:
             checks.at_least("steps", self.steps, 1)
         for mode in self.batchnorm:
             checks.one_of("bn", mode, ("eval", "train"))
+        if not self.fresh and self.weights is None:
+            raise SettingError(
+                "Without --weights there is only the fresh model: give weights, or leave --no-fresh out."
+            )
         if self.local_batch is not None:
             checks.between("local_batch", self.local_batch, 1, self.batch)
         if self.memory is not None:

@@ -149,7 +149,7 @@ def _rounds(plan: Plan, image: ImageSpec, module: nn.Module | None) -> tuple[Ima
         rounds = {"given": copy.deepcopy(module)}
     else:
         image = dataclasses.replace(image, classes=max(image.classes, 2))  # one class alone has no gradient
-        rounds = {"0": own.build(plan.model, image, seed=plan.seed)}
+        rounds = {"0": own.build(plan.model, image, seed=plan.seed)} if plan.fresh else {}
         if plan.weights is not None:
             rounds[TRAINED] = trained_network(plan.model, image, Path(plan.weights), plan.seed)
     outputs = {own.inspect(model, image) for model in rounds.values()}
