@@ -84,3 +84,31 @@ def test_train_mode_tells_no_running_statistics(resnet, small_photos, observe):
 def test_weights_beside_a_preset_are_refused():
     with pytest.raises(SettingError, match="preset=own"):
         attacks.create("gradattack:bn=0.5")
+
+
+def test_exact_statistics_are_met_by_the_truth_and_need_to_be_given_away(resnet, small_photos, observe):
+    seen = observe(resnet, small_photos[:2], torch.tensor([3, 4]), mode="train", give=True)
+    exact, running = (GradAttack(steps=2, preset="own", tv=0, bn=1, statistics=kind) for kind in ("exact", "running"))
+    with pytest.raises(CapabilityError, match="--statistics batch"):
+        exact(resnet, seen, rng=torch.Generator().manual_seed(0))
+    with torch.no_grad(), batchnorm_mode(resnet, "train"), watched(resnet, 2) as found:
+        resnet(small_photos[:2])
+    told = dataclasses.replace(seen, batch_statistics=tuple((one.mean[0], one.variance[0]) for one in found))
+    with torch.no_grad(), batchnorm_mode(resnet, "train"):
+        right, wrong = (one.prior(resnet, [told], *[small_photos[:2]] * 2) for one in (exact, running))
+    assert float(right) < 1e-3 < float(wrong)
+    assert exact(resnet, told, rng=torch.Generator().manual_seed(0)).images.shape == (2, 3, 16, 16)
+
+
+def test_each_observation_is_held_to_its_own_statistics(resnet, small_photos, observe):
+    each = []
+    for number in range(2):
+        image = small_photos[number : number + 1]
+        with torch.no_grad(), watched(resnet, 1) as found:
+            resnet(image)
+        known = tuple((one.mean[0], one.variance[0]) for one in found)
+        each.append(dataclasses.replace(observe(resnet, image, torch.tensor([3])), batch_statistics=known))
+    attack = GradAttack(preset="own", tv=0, bn=1, statistics="exact")
+    with torch.no_grad():
+        right, swapped = (attack.prior(resnet, order, *[small_photos[:2]] * 2) for order in (each, each[::-1]))
+    assert float(right.max()) < 1e-3 < float(swapped.min())
