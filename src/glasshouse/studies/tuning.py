@@ -61,8 +61,10 @@ def tuned_cases(
 ) -> list[Case]:
     """The same cases with the settings found best for their model, mode and defense; found once, then kept."""
     practice = PracticeBench(bench.directory, bench.model, bench.image, bench.images, bench.module, public=public)
-    groups = {_group(case, public, fixed_steps): case for case in reversed(cases)}
-    for done, (key, case) in enumerate(reversed(groups.items())):
+    groups: dict[str, Case] = {}
+    for case in cases:
+        groups.setdefault(_group(case, public, fixed_steps), case)
+    for done, (key, case) in enumerate(groups.items()):
         progress(done, len(groups))
         if key not in choices.tuning:
             choices.tuning[key] = _choice(case, practice, public, fixed_steps=fixed_steps)
