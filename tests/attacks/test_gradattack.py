@@ -61,7 +61,7 @@ def test_presets_are_the_published_weights():
     x = torch.rand(1, 3, 16, 16)
     values = []
     for attack in (strong, own):
-        values.append(float(attack.prior(model, [Observation((), SPEC, 1)], x, x)))
+        values.append(float(attack.prior(model, [Observation((), SPEC, 1)], x, x).detach()))
     assert values[0] == values[1] > 0
 
 
