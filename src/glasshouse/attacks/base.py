@@ -90,7 +90,7 @@ class InversionAttack(ABC):
                 f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. Choose another attack."
             )
         unseen = set(parameter_names(model)) - {name for one in seen.rounds for name in one.tensors}
-        if unseen and not self.takes_some_layers:
+        if unseen and Capability.GRADIENT in self.needs and not self.takes_some_layers:
             raise CapabilityError(
                 f"Attack '{self.name}' needs the gradients of all layers, and {min(unseen)} is not shared here: "
                 "use invgrad, which matches what there is."
