@@ -51,6 +51,7 @@ class InvGrad(InversionAttack):
     takes_some_layers: ClassVar[bool] = True
     grid: ClassVar[Grid] = (
         ("tv", (1e-4, 1e-3, 1e-2, 1e-1)),
+        ("annealed", (False,)),
         ("sign", (False,)),
         ("lr", (0.03, 0.3)),
         ("masked", (True,)),
