@@ -58,6 +58,7 @@ def quick(monkeypatch, plan):
 def test_a_tuned_audit_says_so_and_a_resumed_one_tunes_no_more(quick, tmp_path, monkeypatch):
     result, _ = audit_plan(quick, tmp_path / "study", Running())
     assert {row.setup.threat.tuning for row in result.rows} == {"tuned"}
+    assert {row.setup.attack for row in result.rows} == {"invgrad:steps=4 (tuned)"}
     choices = json.loads((tmp_path / "study" / CHOICES_FILE).read_text())["tuning"]
     assert {one["defense"] for one in choices.values()} == {"none", "gaussian:sigma=0.5"}
     assert all(one["image_steps"] == 2 * 6 * 4 and len(one["tried"]) == 2 for one in choices.values())

@@ -156,4 +156,6 @@ def _group(case: Case, public: Public, fixed_steps: bool) -> str:
 
 def _settled(case: Case, choice: JSON) -> Case:
     """A case with the settings that were chosen for it; an attack without settings to search stays as it is."""
-    return dataclasses.replace(case, attack_spec=choice["chosen"], tuned=len(choice["tried"]) > 1)
+    if len(choice["tried"]) == 1:
+        return case
+    return dataclasses.replace(case, attack=f"{case.attack} (tuned)", attack_spec=choice["chosen"], tuned=True)
