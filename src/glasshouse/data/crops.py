@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from glasshouse.data.loading import load
+from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
 PHOTO_SIZE = 256
 
 
-def photo_crops(spec: ImageSpec, count: int, seed: int) -> Tensor:
-    """Random square crops of the embedded photographs in the shape asked for."""
+def photo_crops(spec: ImageSpec, count: int, seed: int, *, without: Collection[str] = ()) -> Tensor:
+    """Random square crops of the embedded photographs, but for some of them, in the shape asked for."""
     channels = 1 if spec.channels == 1 else 3
     photos = load("photos", size=PHOTO_SIZE).fitted(None, channels)
-    pictures, _ = photos.batch(range(len(photos)))
+    places = [place for place, name in enumerate(photos.ids) if name not in without]
+    if not places:
+        raise DataError("Every embedded photograph is attacked, so none is left to practise on: attack fewer of them.")
+    pictures, _ = photos.batch(places)
     rng = torch.Generator().manual_seed(seed)
     crops = []
     for number in range(count):

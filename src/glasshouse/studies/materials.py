@@ -108,7 +108,7 @@ def _unknown(name: str, candidates: Tensor, images: Tensor) -> Tensor:
     checks.images(name, candidates)
     if candidates.shape[1:] != images.shape[1:]:
         raise DataError(f"{name} have shape {tuple(candidates.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
-    return candidates.float()[torch.tensor(_unlike(candidates.float(), images.float()))]
+    return candidates.float()[torch.tensor(unlike(candidates.float(), images.float()))]
 
 
 def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
@@ -117,7 +117,7 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     others = [place for place in drawn if place not in taken][:GALLERY]
     if others:
         originals, candidates = found.batch(taken)[0], found.batch(others)[0]
-        others = [place for place, new in zip(others, _unlike(candidates, originals), strict=True) if new]
+        others = [place for place, new in zip(others, unlike(candidates, originals), strict=True) if new]
     parts = [found.batch(others)[0]] if others else []
     origin = f"{len(others)} of the same data set"
     if len(others) < GALLERY:
@@ -126,7 +126,7 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     return torch.cat(parts), origin
 
 
-def _unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
+def unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
     """Which candidates are no copy of an original: a copy would tie with it and hide that it was seen."""
     first, second = (part.flatten(1).double() for part in (candidates, originals))
     nearest = torch.cdist(first, second).amin(1) / first.shape[1] ** 0.5

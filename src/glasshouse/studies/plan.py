@@ -11,8 +11,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 import tomlkit
 
 from glasshouse import checks
-from glasshouse.errors import StudyError
+from glasshouse.errors import SettingError, StudyError
 from glasshouse.registry import setting
+from glasshouse.studies.conditions import Conditions
 from glasshouse.types import BatchNorm
 
 SCHEMA = 1
@@ -30,6 +31,7 @@ class Plan:
     images: int = setting(3, "how many images are attacked")
     model: str = setting("lenet", "model: SPEC or FILE.py:FACTORY")
     weights: str | None = setting(None, "weights of a trained model, audited beside the fresh one")
+    fresh: bool = setting(True, "whether the fresh model is audited beside the trained one")
     attacks: tuple[str, ...] = setting(DEFAULT_ATTACKS, "attack SPECs")
     defenses: tuple[str, ...] = setting(DEFAULT_DEFENSES, "defense SPECs")
     metrics: tuple[str, ...] = setting(DEFAULT_METRICS, "metric SPECs")
@@ -39,6 +41,26 @@ class Plan:
     public: str | None = setting(None, "public images that an attacker may learn from: SPEC, FILE.npz or directory")
     labels: str = setting("recovered", "whether the attacker is given the labels or recovers them")
     seed: int = setting(0, "seed of everything random")
+    local_lr: float | None = setting(None, "learning rate of a client that trains locally and shares how it moved")
+    local_epochs: int = setting(1, "passes over its images before a client shares")
+    local_batch: int | None = setting(None, "images per local step, in order; all of them where not set")
+    observations: int = setting(1, "messages about the same images and weights that the attacker sees")
+    layers: tuple[str, ...] = setting((), "patterns of the parameters that are shared; all of them where empty")
+    statistics: str = setting("running", "what the attacker knows of batch norm: running, batch or none")
+    tune: bool = setting(False, "whether each attack is tuned for each model and defense on public images")
+    memory: float | None = setting(None, "gigabytes that a worker may use to work on several images at once")
+
+    @property
+    def conditions(self) -> Conditions:
+        """Under which conditions a client shares."""
+        return Conditions(
+            local_lr=self.local_lr,
+            local_epochs=self.local_epochs,
+            local_batch=self.local_batch,
+            observations=self.observations,
+            layers=self.layers,
+            statistics=self.statistics,
+        )
 
     def __post_init__(self) -> None:
         checks.at_least("images", self.images, 1)
@@ -49,6 +71,15 @@ class Plan:
             checks.at_least("steps", self.steps, 1)
         for mode in self.batchnorm:
             checks.one_of("bn", mode, ("eval", "train"))
+        if not self.fresh and self.weights is None:
+            raise SettingError(
+                "Without --weights there is only the fresh model: give weights, or leave --no-fresh out."
+            )
+        if self.local_batch is not None:
+            checks.between("local_batch", self.local_batch, 1, self.batch)
+        if self.memory is not None:
+            checks.at_least("memory", self.memory, 0.01)
+        _ = self.conditions  # what cannot be is refused here
 
     def continues(self, other: Plan) -> bool:
         """Whether this plan may go on in the other's directory: all but the metrics must be equal."""
@@ -96,4 +127,4 @@ def _fits(value: object, hint: Any) -> bool:
     if get_origin(hint) is tuple:
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
     kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
-    return any(isinstance(value, kind) and not isinstance(value, bool) for kind in kinds)
+    return any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in kinds)
