@@ -12,12 +12,13 @@ ROWS = (
     {"cli"},
     {"reports"},
     {"studies"},
+    {"federated"},
     {"attacks", "membership", "metrics", "collection"},
     {"defenses"},
     {"training", "store"},
     {"data", "models"},
     {"functional", "weights"},
-    {"registry", "checks", "files", "pickles", "torchvision_cpu"},
+    {"registry", "checks", "files", "plans", "pickles", "torchvision_cpu"},
     {"types", "errors", "failpoints", "versions"},
 )
 LEVEL = {room: len(ROWS) - number for number, row in enumerate(ROWS) for room in row}
