@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import Mod
 from flwr.serverapp import Grid, ServerApp
 
 from glasshouse.errors import SettingError
@@ -31,6 +32,7 @@ from glasshouse.federated.messages import (
     to_reply,
 )
 from glasshouse.federated.plan import Federation
+from glasshouse.federated.secure import MODS, SecureFedAvg
 from glasshouse.federated.strategy import RecordedFedAvg
 
 
@@ -66,8 +68,8 @@ def simulated(plan: Federation, root: Path | None) -> Introduce:
     return introduce
 
 
-def client_app(introduce: Introduce) -> ClientApp:
-    """A Flower app that answers the roll call and trains."""
+def client_app(introduce: Introduce, *, mods: list[Mod] | None = None) -> ClientApp:
+    """A Flower app that answers the roll call and trains; mods wrap the training, the outermost first."""
     app = ClientApp()
 
     @app.query()
@@ -79,7 +81,7 @@ def client_app(introduce: Introduce) -> ClientApp:
         metrics = MetricRecord({CLIENT: one.member.number, EXAMPLES: len(holding)})
         return Message(RecordDict({METRICS: metrics}), reply_to=message)
 
-    @app.train()
+    @app.train(mods=mods)
     def train(message: Message, context: Context) -> Message:
         """Train for one round."""
         one = introduce(context)
@@ -89,6 +91,11 @@ def client_app(introduce: Introduce) -> ClientApp:
         return to_reply(trained, message)
 
     return app
+
+
+def mods(plan: Federation) -> list[Mod]:
+    """What the plan wraps the training of a client in."""
+    return list(MODS) if plan.secure_aggregation else []
 
 
 def round_number(config: ConfigRecord) -> int:
@@ -108,6 +115,9 @@ def server_app(prepare: Callable[[Context], Host], stopping: threading.Event | N
         """Call the roll, then round after round."""
         host = prepare(context)
         watched = WatchedGrid(grid, stopping or threading.Event())
+        if host.plan.secure_aggregation:
+            SecureFedAvg(host, watched).run(context)
+            return
         config = instructions(host.class_names, host.first_round())
         roll = call_roll(watched, host.plan.clients, config, timeout=host.plan.timeout)
         RecordedFedAvg(host, watched, roll).run()

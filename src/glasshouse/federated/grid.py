@@ -17,13 +17,21 @@ ASK_EVERY = 0.1  # seconds; Flower's own grids wait up to three between question
 
 
 class WatchedGrid(Grid):
-    """Passes everything on to another grid; ``replies`` are those of the last question, ``bytes_sent`` counts all."""
+    """Passes everything on to another grid.
+
+    ``replies`` are those of the last question; ``bytes_sent`` and ``errors`` count from when they were forgotten.
+    """
 
     def __init__(self, grid: Grid, stopping: threading.Event) -> None:
         self.grid = grid
         self.stopping = stopping
-        self.bytes_sent = 0
         self.replies: list[Message] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.bytes_sent = 0
+        self.errors: list[Message] = []
 
     def set_run(self, run: Run) -> None:
         """Set the run."""
@@ -58,6 +66,7 @@ class WatchedGrid(Grid):
         """Receive what has come of some replies."""
         found = list(self.grid.pull_messages(message_ids))
         self.bytes_sent += sum(map(size, found))
+        self.errors += [reply for reply in found if reply.has_error()]
         return found
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
@@ -80,5 +89,17 @@ class WatchedGrid(Grid):
 
 
 def size(message: Message) -> int:
-    """How many bytes the content of a message has."""
-    return sum(record.count_bytes() for record in message.content.values()) if message.has_content() else 0
+    """How many bytes the content of a message has; Flower's own count refuses the lists of secure aggregation."""
+    if not message.has_content():
+        return 0
+    content = message.content
+    values = [value for record in content.config_records.values() for value in record.values()]
+    values += [value for record in content.metric_records.values() for value in record.values()]
+    arrays = [array for record in content.array_records.values() for array in record.values()]
+    return sum(len(array.data) for array in arrays) + sum(map(_size, values))
+
+
+def _size(value: object) -> int:
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    return len(value) if isinstance(value, bytes | str) else 8

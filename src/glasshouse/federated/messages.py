@@ -109,9 +109,9 @@ def _metrics(reply: Message, keys: set[str]) -> MetricRecord:
 
 
 def reason(reply: Message) -> str:
-    """Why a reply is an error, in one line: the last of what Flower wrapped around it."""
-    text = (reply.error.reason or f"Flower error {reply.error.code}").replace("\\n", "\n").strip("'>\n ")
-    return text.splitlines()[-1].strip() if text else f"Flower error {reply.error.code}"
+    """Why a reply is an error, in one line, without what Flower wrapped around it."""
+    text = (reply.error.reason or "").replace("\\n", "\n").rpartition("Message: ")[2].strip("'>\n ")
+    return " ".join(text.split()) or f"Flower error {reply.error.code}"
 
 
 def to_reply(trained: Trained, question: Message) -> Message:

@@ -84,7 +84,7 @@ def _run(plan: Federation, host: Host, root: Path | None, cores: int) -> None:
 
     stopping = threading.Event()
     with silent("flwr", "ray"):
-        client = apps.client_app(apps.simulated(plan, root))
+        client = apps.client_app(apps.simulated(plan, root), mods=apps.mods(plan))
         server = apps.server_app(lambda context: host, stopping)
         simulate(client, server, plan.clients, stopping, cores)
 

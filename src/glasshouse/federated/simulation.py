@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from glasshouse.errors import SettingError
 
 if TYPE_CHECKING:
+    from flwr.app import ConfigRecordValues
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
 
@@ -76,7 +77,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
 
     workers = min(cores, clients)
     with TemporaryDirectory(prefix="gh-") as folder:  # a short name: Ray puts sockets there
-        backend = {
+        backend: dict[str, dict[str, ConfigRecordValues]] = {
             "init_args": {
                 "num_cpus": workers,
                 "include_dashboard": False,

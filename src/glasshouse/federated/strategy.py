@@ -53,7 +53,7 @@ class RecordedFedAvg(FedAvg):
     ) -> Iterable[Message]:
         """Open a round and ask every client to train."""
         self.sent = from_record(arrays)
-        self.grid.bytes_sent = 0
+        self.grid.forget()
         self.host.open_round(self.first + server_round - 1, self.sent)
         config[ROUND] = server_round
         content = RecordDict({ARRAYS: arrays, CONFIG: config})
@@ -79,6 +79,6 @@ class RecordedFedAvg(FedAvg):
                 faults.append(Fault(self.roll.name(node), str(error)))
         usable.sort(key=lambda one: one[0].client)  # sums of floats depend on their order
         arrays, metrics = super().aggregate_train(server_round, [reply for _, reply in usable])
-        weights = self.sent if arrays is None else from_record(arrays)
-        self.host.close_round(number, weights, [heard for heard, _ in usable], faults, self.grid.bytes_sent)
+        mean = self.sent if arrays is None else from_record(arrays)
+        self.host.close_round(number, mean, [heard for heard, _ in usable], faults, self.grid.bytes_sent)
         return arrays, metrics
