@@ -73,7 +73,7 @@ def carry_out() -> Callable:
     from glasshouse.federated.records import Ledger
 
     def run(plan: Federation, out, **options) -> Ledger:
-        app = apps.client_app(apps.simulated(plan, None), mods=apps.mods(plan))
+        app = apps.client_app(apps.simulated(plan, None))
         server = apps.server_app(lambda context: Host.prepare(plan, out), threading.Event())
         server(LocalGrid(app, plan.clients, **options), Context(1, 0, {}, RecordDict(), {}))
         return Ledger(out)

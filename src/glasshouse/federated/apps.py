@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from glasshouse.federated.messages import (
     to_reply,
 )
 from glasshouse.federated.plan import Federation
-from glasshouse.federated.secure import MODS, SecureFedAvg
+from glasshouse.federated.secure import SecureFedAvg, masked
 from glasshouse.federated.strategy import RecordedFedAvg
 
 
@@ -68,8 +68,8 @@ def simulated(plan: Federation, root: Path | None) -> Introduce:
     return introduce
 
 
-def client_app(introduce: Introduce, *, mods: list[Mod] | None = None) -> ClientApp:
-    """A Flower app that answers the roll call and trains; mods wrap the training, the outermost first."""
+def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
+    """A Flower app that answers the roll call and trains; mods see what training made before it is masked."""
     app = ClientApp()
 
     @app.query()
@@ -81,7 +81,7 @@ def client_app(introduce: Introduce, *, mods: list[Mod] | None = None) -> Client
         metrics = MetricRecord({CLIENT: one.member.number, EXAMPLES: len(holding)})
         return Message(RecordDict({METRICS: metrics}), reply_to=message)
 
-    @app.train(mods=mods)
+    @app.train(mods=[masked(lambda context: introduce(context).plan.secure_aggregation), *mods])
     def train(message: Message, context: Context) -> Message:
         """Train for one round."""
         one = introduce(context)
@@ -91,11 +91,6 @@ def client_app(introduce: Introduce, *, mods: list[Mod] | None = None) -> Client
         return to_reply(trained, message)
 
     return app
-
-
-def mods(plan: Federation) -> list[Mod]:
-    """What the plan wraps the training of a client in."""
-    return list(MODS) if plan.secure_aggregation else []
 
 
 def round_number(config: ConfigRecord) -> int:
@@ -112,14 +107,18 @@ def server_app(prepare: Callable[[Context], Host], stopping: threading.Event | N
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        """Call the roll, then round after round."""
-        host = prepare(context)
-        watched = WatchedGrid(grid, stopping or threading.Event())
-        if host.plan.secure_aggregation:
-            SecureFedAvg(host, watched).run(context)
-            return
-        config = instructions(host.class_names, host.first_round())
-        roll = call_roll(watched, host.plan.clients, config, timeout=host.plan.timeout)
-        RecordedFedAvg(host, watched, roll).run()
+        """Serve until the last round."""
+        serve(prepare(context), grid, context, stopping)
 
     return app
+
+
+def serve(host: Host, grid: Grid, context: Context, stopping: threading.Event | None = None) -> None:
+    """Call the roll, then carry out round after round."""
+    watched = WatchedGrid(grid, stopping or threading.Event())
+    if host.plan.secure_aggregation:
+        SecureFedAvg(host, watched).run(context)
+        return
+    config = instructions(host.class_names, host.first_round())
+    roll = call_roll(watched, host.plan.clients, config, timeout=host.plan.timeout)
+    RecordedFedAvg(host, watched, roll).run()

@@ -29,8 +29,9 @@ class Federation:
     clients: int = setting(4, "how many clients")
     rounds: int = setting(10, "how many rounds")
     local_epochs: int = setting(1, "passes of a client over its images in each round")
-    batch: int = setting(32, "images per step of a client")
-    lr: float = setting(0.05, "learning rate of the clients")
+    batch: int = setting(16, "images per step of a client")
+    lr: float = setting(0.1, "learning rate of the clients")
+    momentum: float = setting(0.0, "Nesterov momentum of the clients, which begins anew in every round")
     augment: bool = setting(False, "clients shift and mirror images")
     split: str = setting("iid", "how images are dealt out to clients")
     defense: str = setting("none", "defense SPEC of every client, or a chain of them")
@@ -43,6 +44,7 @@ class Federation:
         checks.at_least("clients", self.clients, 1)
         checks.at_least("rounds", self.rounds, 1)
         checks.between("seed", self.seed, 0, 2**62)
+        checks.between("momentum", self.momentum, 0, 1)
         checks.at_least("timeout", self.timeout, 1)
         checks.at_least("secure_range", self.secure_range, 1e-6)
         if self.images is not None:
@@ -59,7 +61,14 @@ class Federation:
     @property
     def recipe(self) -> Recipe:
         """How a client trains in one round."""
-        return Recipe(epochs=self.local_epochs, batch=self.batch, lr=self.lr, augment=self.augment)
+        return Recipe(
+            epochs=self.local_epochs,
+            batch=self.batch,
+            lr=self.lr,
+            momentum=self.momentum,
+            weight_decay=0.0,
+            augment=self.augment,
+        )
 
     @property
     def epochs(self) -> int:

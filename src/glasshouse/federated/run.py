@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,39 +65,46 @@ def federate(
 
     ``out`` becomes a study's directory. ``tell`` hears of each finished round, also of those of an earlier run.
     """
-    _refuse_foreign(out, plan)
-    with environment(QUIET), sole_owner(out):
+    with environment(QUIET), begun(plan, out, root=root, tell=tell) as host:
         need_flower()
+        dealt(plan, 0, host.class_names, root)  # what cannot be dealt is refused here, not by every client
+        if host.first_round() < plan.rounds:
+            _simulate(host, root, cores or os.cpu_count() or 1)
+        return write_down(host)
+
+
+@contextmanager
+def begun(plan: Federation, out: Path, *, root: Path | None = None, tell: Told = nobody) -> Iterator[Host]:
+    """Begin a federation in a directory of its own, or go on with it; ``tell`` hears of the rounds there are."""
+    _refuse_foreign(out, plan)
+    with sole_owner(out):
         host = Host.prepare(plan, out, root=root, tell=tell)
-        examples = tuple(
-            len(dealt(plan, client, host.class_names, root)) for client in range(plan.clients)
-        )  # refused here and not by clients, if it cannot be
         sweep(out)
         write_atomic(out / PLAN_FILE, to_toml(plan).encode())
         for one in host.ledger.finished():
             tell(one)
-        if host.first_round() < plan.rounds:
-            _run(plan, host, root, cores or os.cpu_count() or 1)
-        return _write_down(host, examples)
+        yield host
 
 
-def _run(plan: Federation, host: Host, root: Path | None, cores: int) -> None:
+def _simulate(host: Host, root: Path | None, cores: int) -> None:
     from glasshouse.federated import apps
 
     stopping = threading.Event()
     with silent("flwr", "ray"):
-        client = apps.client_app(apps.simulated(plan, root), mods=apps.mods(plan))
+        client = apps.client_app(apps.simulated(host.plan, root))
         server = apps.server_app(lambda context: host, stopping)
-        simulate(client, server, plan.clients, stopping, cores)
+        simulate(client, server, host.plan.clients, stopping, cores)
 
 
-def _write_down(host: Host, examples: tuple[int, ...]) -> FederationResult:
+def write_down(host: Host) -> FederationResult:
     """Keep the final model and the result; a federation that nobody took part in has none."""
     rounds = host.ledger.finished()
     if not any(one.heard for one in rounds):
         faults = [fault for one in rounds for fault in one.faults]
         first = f" The first: {faults[0].client}: {faults[0].reason}" if faults else ""
         raise StudyError(f"No client took part in any round.{first}")
+    sizes = {heard.client: heard.examples for one in rounds for heard in one.heard}
+    examples = tuple(sizes[client] for client in sorted(sizes))
     weights = host.ledger.sent(len(rounds))
     write_atomic(host.directory / MODEL_FILE, to_safetensors(weights))
     promise = guarded(host.plan, min(examples)).promise

@@ -8,7 +8,8 @@ summed are changes of weights and not weights: they are small, and the sum is ca
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,18 @@ def as_change(message: Message, context: Context, call_next: ClientAppCallable) 
     return Message(recorddict_compat.fitres_to_recorddict(reply, keep_input=True), reply_to=message)
 
 
-#: What a client's training is wrapped in, the outermost first.
-MODS: list[Mod] = [secaggplus_mod, as_change]
+def masked(secure: Callable[[Context], bool]) -> Mod:
+    """A client mod that lets nothing out but masked changes, where the client's own plan says so.
+
+    A server that asks such a client for its weights in the open gets an error.
+    """
+
+    def mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        if not secure(context):
+            return call_next(message, context)
+        return secaggplus_mod(message, context, partial(as_change, call_next=call_next))
+
+    return mod
 
 
 def check_range(change: Weights, limit: float) -> None:
