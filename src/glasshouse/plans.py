@@ -55,8 +55,10 @@ def from_toml(path: Path, kind: type[PlanT], *, schema: int) -> PlanT:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a TOML value has the type of a setting; lists stand for tuples of texts, true and false for bool only."""
+    """Whether a TOML value has the type of a setting; lists stand for tuples of texts, whole numbers for numbers."""
     if get_origin(hint) is tuple:
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
     kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
-    return bool in kinds if isinstance(value, bool) else any(isinstance(value, kind) for kind in kinds)
+    if isinstance(value, bool):  # which is a whole number to Python
+        return bool in kinds
+    return any(isinstance(value, (int, float) if kind is float else kind) for kind in kinds)

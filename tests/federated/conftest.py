@@ -69,13 +69,14 @@ def carry_out() -> Callable:
     from flwr.app import Context, RecordDict
 
     from glasshouse.federated import apps
-    from glasshouse.federated.host import Host
     from glasshouse.federated.records import Ledger
+    from glasshouse.federated.run import begun
 
     def run(plan: Federation, out, **options) -> Ledger:
         app = apps.client_app(apps.simulated(plan, None))
-        server = apps.server_app(lambda context: Host.prepare(plan, out), threading.Event())
-        server(LocalGrid(app, plan.clients, **options), Context(1, 0, {}, RecordDict(), {}))
+        with begun(plan, out) as host:
+            server = apps.server_app(lambda context: host, threading.Event())
+            server(LocalGrid(app, plan.clients, **options), Context(1, 0, {}, RecordDict(), {}))
         return Ledger(out)
 
     return run

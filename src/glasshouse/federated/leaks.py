@@ -102,9 +102,8 @@ def likeness(guesses: Tensor, images: Tensor) -> Tensor:
     An image of one colour correlates with nothing, so the floor of this measure is 0.
     """
     first, second = (one.flatten(1) - one.flatten(1).mean(1, keepdim=True) for one in (guesses, images))
-    norms = first.norm(dim=1)[:, None] * second.norm(dim=1)[None]
-    products: Tensor = first @ second.T
-    return products / norms.clamp_min(1e-12)
+    lengths: Tensor = torch.outer(first.norm(dim=1), second.norm(dim=1))
+    return (first @ second.T).div(lengths.clamp_min(1e-12))
 
 
 def _state(content: RecordDict, network: nn.Module) -> dict[str, Tensor]:
