@@ -49,7 +49,7 @@ class LocalGrid:
 
         try:
             reply = self.app(copy.deepcopy(message), context)  # as over a wire
-        except Exception as error:  # as Flower does
+        except Exception as error:  # noqa: BLE001 - as Flower does
             reply = Message(Error(code=1, reason=f"{type(error)}:<'Message: {error}'>"), reply_to=message)
         return self.tamper(context.node_config["partition-id"], message, reply)
 

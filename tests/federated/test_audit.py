@@ -124,4 +124,6 @@ def test_each_guess_has_an_image_of_its_own(rng):
     truth = torch.rand(5, 1, 4, 4, generator=rng)
     assert nearest(truth[[3, 1]], truth).tolist() == [3, 1]
     assert points_home(truth[:2], truth, torch.rand(5, 1, 4, 4, generator=rng)).mean == 1.0
-    assert points_home(torch.rand(400, 1, 4, 4, generator=rng), truth, truth.flip(3)).mean == pytest.approx(0.5, abs=0.1)
+    assert points_home(torch.rand(400, 1, 4, 4, generator=rng), truth, truth.flip(3)).mean == pytest.approx(
+        0.5, abs=0.1
+    )

@@ -92,9 +92,7 @@ def certificate(folder: Path) -> dict[str, Path]:
     files = {"cert": folder / "cert.pem", "key": folder / "key.pem"}
     files["cert"].write_bytes(made.public_bytes(serialization.Encoding.PEM))
     files["key"].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return files
 
@@ -142,7 +140,9 @@ def test_superlink_supernodes_and_flwr_run(home, carry_out):
     (home / "flwr" / "config.toml").write_text(
         f'[superlink.loopback]\naddress = "127.0.0.1:{ports[0]}"\nroot-certificates = "{files["cert"]}"\n'
     )
-    link = f"flower-superlink --disable-runtime-dependency-installation --port {ports[0]} --ssl-certfile {files['cert']} "
+    link = (
+        f"flower-superlink --disable-runtime-dependency-installation --port {ports[0]} --ssl-certfile {files['cert']} "
+    )
     link += f"--ssl-keyfile {files['key']} --ssl-ca-certfile {files['cert']}"
     started: list[subprocess.Popen] = []
 
@@ -163,7 +163,9 @@ def test_superlink_supernodes_and_flwr_run(home, carry_out):
             time.sleep(0.2)
         config = " ".join(f"{key}={value!r}" for key, value in {**CONFIG, "out": str(home / "out")}.items())
         run = start(["flwr", "run", str(APP), "loopback", "--stream", "--run-config", config.replace("'", '"')], "run")
-        while not (home / "out" / "federation.json").exists() and time.monotonic() < deadline and run.poll() in (None, 0):
+        while (
+            not (home / "out" / "federation.json").exists() and time.monotonic() < deadline and run.poll() in (None, 0)
+        ):
             time.sleep(0.2)
     finally:
         for process in reversed(started):

@@ -74,7 +74,9 @@ def test_a_federation_on_protected_images(plan, carry_out, protected, tmp_path):
 
 
 def test_too_few_versions_are_refused(plan):
-    with pytest.raises(DataError, match=r"holds 4 versions of each image, but 6 epochs are to come: protect with --epochs 6"):
+    with pytest.raises(
+        DataError, match=r"holds 4 versions of each image, but 6 epochs are to come: protect with --epochs 6"
+    ):
         dealt(dataclasses.replace(plan, rounds=3), 0, DIGITS, None)
 
 

@@ -71,7 +71,9 @@ def dropping(client: int, stage: str):
 
 def test_a_client_that_drops_out_does_not_stop_the_round(small, secure, carry_out, tmp_path):
     one_round = {"rounds": 1}
-    masked = carry_out(dataclasses.replace(secure, **one_round), tmp_path / "a", tamper=dropping(1, Stage.COLLECT_MASKED_VECTORS))
+    masked = carry_out(
+        dataclasses.replace(secure, **one_round), tmp_path / "a", tamper=dropping(1, Stage.COLLECT_MASKED_VECTORS)
+    )
     (facts,) = masked.finished()
     assert [one.client for one in facts.heard] == [0, 2]
     assert [(one.client, one.reason) for one in facts.faults] == [("client 1", "the power failed")]

@@ -69,15 +69,15 @@ def test_what_is_written_down(finished):
 
 
 def test_a_killed_run_goes_on_with_the_same_numbers(small, carry_out, finished, tmp_path):
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     def die(client, asked, reply):
         if asked.metadata.message_type == "train" and asked.content["config"]["server-round"] == 2 and client == 1:
-            raise Killed
+            raise KilledError
         return reply
 
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         carry_out(small, tmp_path, tamper=die)
     (tmp_path / "rounds" / "001" / "client_7.safetensors").write_bytes(b"stale")
     rounds = carry_out(small, tmp_path)
@@ -117,7 +117,10 @@ def damaged(asked, reply):
 
 
 FAILING = {
-    "raised": (spoiled(lambda asked, reply: Message(Error(1, "X Message: out of memory'>"), reply_to=asked)), "out of m"),
+    "raised": (
+        spoiled(lambda asked, reply: Message(Error(1, "X Message: out of memory'>"), reply_to=asked)),
+        "out of m",
+    ),
     "NaN": (with_array("network.3.bias", [float("nan")] * 10), "'network.3.bias' holds NaN"),
     "shape": (with_array("network.3.bias", [1.0]), r"shape \(1,\) instead of \(10,\)"),
     "extra": (with_array("more", [1.0]), "have the extra 'more'"),
@@ -145,9 +148,7 @@ def test_a_client_that_is_late_is_left_out(small, carry_out, tmp_path):
     plan = dataclasses.replace(small, rounds=1, timeout=1)
     rounds = carry_out(plan, tmp_path, tamper=spoiled(lambda asked, reply: None))
     (facts,) = rounds.finished()
-    assert [(one.client, one.reason) for one in facts.faults] == [
-        ("client 1", "did not reply within 1 s, or has left")
-    ]
+    assert [(one.client, one.reason) for one in facts.faults] == [("client 1", "did not reply within 1 s, or has left")]
 
 
 def test_when_all_fail_the_model_stays(small, carry_out, tmp_path):
@@ -162,11 +163,11 @@ def test_when_all_fail_the_model_stays(small, carry_out, tmp_path):
 
 
 def test_nobody_at_the_roll_call(small, local_grid, tmp_path):
-    with pytest.raises(StudyError, match="No client is there. node 1000: Class '9' is not one of"):
-        host = Host.prepare(small, tmp_path)
-        host.class_names = host.class_names[:9]
-        server = apps.server_app(lambda context: host)
-        server(local_grid(apps.client_app(apps.simulated(small, None)), 3), None)
+    host = Host.prepare(small, tmp_path)
+    host.class_names = host.class_names[:9]
+    grid = local_grid(apps.client_app(apps.simulated(small, None)), 3)
+    with pytest.raises(StudyError, match=r"No client is there\. node 100\d: Class '9' is not one of"):
+        apps.server_app(lambda context: host)(grid, None)
 
 
 def test_two_nodes_with_one_number(small, local_grid, tmp_path):

@@ -86,7 +86,9 @@ def _of_archive(directory: Path, named: list[str], split: Split) -> Named:
     try:
         with np.load(path, allow_pickle=False) as extras:
             held = extras[f"y_{split}"] if ids else np.empty(0, dtype=int)
-            classes = extras["class_names"] if "class_names" in extras.files else np.arange(int(held.max(initial=0)) + 1)
+            classes = (
+                extras["class_names"] if "class_names" in extras.files else np.arange(int(held.max(initial=0)) + 1)
+            )
         labels = tuple(int(held[int(one.partition("/")[2])]) for one in ids)
         names = tuple(str(one) for one in classes)
     except (OSError, ValueError, KeyError, IndexError, EOFError) as error:
@@ -94,7 +96,9 @@ def _of_archive(directory: Path, named: list[str], split: Split) -> Named:
             f"{path} does not give the labels of the {split} images ({error}): protect an .npz file with y_{split}."
         ) from error
     if labels and not 0 <= min(labels) <= max(labels) < len(names):
-        raise DataError(f"{path}: labels range from {min(labels)} to {max(labels)}, but there are {len(names)} classes.")
+        raise DataError(
+            f"{path}: labels range from {min(labels)} to {max(labels)}, but there are {len(names)} classes."
+        )
     return ids, labels, names
 
 
@@ -104,7 +108,7 @@ def _spec(directory: Path, ids: tuple[str, ...], classes: int) -> ImageSpec:
     shapes = {pixels.shape for identity, pixels in read_version(directory, 0) if identity in chosen}
     if len(shapes) > 1:
         raise DataError(
-            f"The images of {directory} have {len(shapes)} different shapes: resize them to one before they are protected."
+            f"The images of {directory} have {len(shapes)} different shapes: resize them before they are protected."
         )
     height, width, channels = shapes.pop()
     return ImageSpec(channels, height, width, classes)

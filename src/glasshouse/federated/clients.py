@@ -77,7 +77,9 @@ class RoundClient(DefendedClient):
 def guarded(plan: Federation, examples: int) -> Defense:
     """The plan's defense, set up for a client with so many images over all rounds."""
     batch = min(plan.batch, examples)
-    return defenses.create(plan.defense).for_training(plan.rounds * plan.recipe.steps(examples), batch / examples, batch)
+    return defenses.create(plan.defense).for_training(
+        plan.rounds * plan.recipe.steps(examples), batch / examples, batch
+    )
 
 
 def network(plan: Federation, image: ImageSpec) -> nn.Module:

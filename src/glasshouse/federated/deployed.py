@@ -63,7 +63,7 @@ def _member(plan: Federation, node: Config) -> Member:
     if defenses.create(plan.defense).acts_on != "nothing":
         raise SettingError(
             f"Defense '{plan.defense}' needs a secret that the server does not know: make one with 'glasshouse key new "
-            "FILE' and start the SuperNode with key-file=\"FILE\" in its --node-config."
+            'FILE\' and start the SuperNode with key-file="FILE" in its --node-config.'
         )
     return Member.simulated(number, plan.seed)
 

@@ -83,7 +83,9 @@ class Holding:
                 f"Class '{unknown[0]}' is not one of the federation's ({', '.join(class_names)}): rename or remove it."
             )
         numbers = [class_names.index(name) for name in pool.class_names]
-        return cls(pool, tuple(places), torch.tensor([numbers[pool.labels[place]] for place in places]), len(class_names))
+        return cls(
+            pool, tuple(places), torch.tensor([numbers[pool.labels[place]] for place in places]), len(class_names)
+        )
 
     @property
     def spec(self) -> ImageSpec:

@@ -34,7 +34,9 @@ class Finding:
     how: str
 
     def __str__(self) -> str:
-        return f"{self.attack} on {self.how} finds an image that correlates {self.likeness:.2f} with one of the client's"
+        return (
+            f"{self.attack} on {self.how} finds an image that correlates {self.likeness:.2f} with one of the client's"
+        )
 
 
 def audit_mod(

@@ -118,7 +118,7 @@ def check_range(change: Weights, limit: float) -> None:
 def _fix_rounding(change: Weights) -> None:
     """SecAgg+ rounds at random, by numpy's own generator: seeded by what is rounded, equal changes give equal sums."""
     content = b"".join(value.numpy().tobytes() for value in change.values())
-    np.random.seed(zlib.crc32(content))  # noqa: NPY002 - it is the generator that Flower uses
+    np.random.seed(zlib.crc32(content))
 
 
 class SecureFedAvg(Strategy):
@@ -192,7 +192,9 @@ class SecureFedAvg(Strategy):
     ) -> tuple[Parameters, dict[str, Any]]:
         """Add the mean change, which each result holds, to the weights that were sent."""
         mean = _tensors(list(self.weights), results[0][1].parameters)
-        self.weights = {name: value + mean[name].to(value.dtype).view(value.shape) for name, value in self.weights.items()}
+        self.weights = {
+            name: value + mean[name].to(value.dtype).view(value.shape) for name, value in self.weights.items()
+        }
         heard = [heard_of(self.roll.present[one.node_id], result.metrics.get(LOSS)) for one, result in results]
         self.heard = sorted(heard, key=lambda one: one.client)
         return _parameters(self.weights), {}
@@ -247,4 +249,3 @@ def _whole(value: object) -> int:
     if not isinstance(value, int):
         raise SettingError(f"The server sent {value!r} where a whole number belongs: use a Glasshouse server.")
     return value
-

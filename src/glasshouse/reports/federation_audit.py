@@ -17,9 +17,7 @@ def write_federation_audit_report(result: FederationAuditResult) -> Path:
         plan=result.plan,
         settings=result.settings,
         columns=columns(result),
-        lines=[
-            (row, cells(row.values, result), cells(row.floor, result), number(row.home)) for row in result.rows
-        ],
+        lines=[(row, cells(row.values, result), cells(row.floor, result), number(row.home)) for row in result.rows],
         walls=[
             (f"{row.victim}, {row.attack}", [[inline(result.directory, one) for one in pair] for pair in row.pictures])
             for row in result.rows

@@ -1,4 +1,4 @@
-"""The audit of a federation: what the server saw in a round is attacked, and the global model is asked who trained it."""
+"""The audit of a federation: what the server saw in a round is attacked, and the global model asked who trained it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class FederationAudit:
         _ = self.judges
         for text in self.membership:
             if membership_room.create(text).shadow_count:
-                raise SettingError(f"Attack '{text}' trains shadow models: use it with 'glasshouse audit --membership'.")
+                raise SettingError(
+                    f"Attack '{text}' trains shadow models: use it with 'glasshouse audit --membership'."
+                )
 
     @property
     def judges(self) -> dict[str, Metric]:
@@ -91,9 +93,7 @@ class FederationAuditResult:
         same = {"dataset": self.plan.dataset, "model": self.plan.model, "defense": self.plan.defense}
         rows = [{**same, **dataclasses.asdict(row)} for row in self.rows]
         told = [{**same, **dataclasses.asdict(one)} for one in self.told]
-        plain: JSON = _finite(
-            {"schema": SCHEMA, **dataclasses.asdict(self.settings), "rows": rows, "told": told}
-        )
+        plain: JSON = _finite({"schema": SCHEMA, **dataclasses.asdict(self.settings), "rows": rows, "told": told})
         return {**plain, "failures": list(self.failures)}
 
 

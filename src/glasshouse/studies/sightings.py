@@ -102,9 +102,7 @@ class Scene:
         count = min(len(victim.truth), images)
         given = victim.labels[:count] if labels == "given" else None
         mode: BatchNorm = "train" if batchnorm_layers(self.model) else "eval"
-        sighting = Sighting(
-            victim.change, victim.local_steps, self.learning_rate, self.image, count, mode, given
-        )
+        sighting = Sighting(victim.change, victim.local_steps, self.learning_rate, self.image, count, mode, given)
         with one_thread():
             found, how = sighting.attacked(attack, self.model, rng=torch.Generator().manual_seed(seed))
         guesses = torch.stack([to_tensor(to_pixels(guess)) for guess in found.images])  # as they are stored
