@@ -23,12 +23,6 @@ SMALL = ["--data", "photos:size=16", "--images", "1", "--model", "lenet:width=4"
 QUICK = [*SMALL, "--defense", "none", "--metric", "psnr", "--engine", "inline"]
 
 
-def glasshouse(*words: str, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "glasshouse", *words], capture_output=True, text=True, check=False, **options
-    )
-
-
 def invoke(*words: str):
     """Run a command in this process; a GlasshouseError comes out as such."""
     result = CliRunner().invoke(app, list(words))
@@ -37,7 +31,7 @@ def invoke(*words: str):
     return result
 
 
-def test_audit_json_goes_to_standard_output_and_nothing_else(tmp_path):
+def test_audit_json_goes_to_standard_output_and_nothing_else(glasshouse, tmp_path):
     done = glasshouse("audit", *QUICK, "--out", str(tmp_path / "study"), "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout) == json.loads((tmp_path / "study" / "audit.json").read_text())
@@ -52,7 +46,7 @@ def test_audit_prints_a_table_and_says_where_the_report_is(tmp_path):
     assert "index.html" in again.output.replace("\n", "")
 
 
-def test_errors_are_one_line_and_exit_code_two(tmp_path):
+def test_errors_are_one_line_and_exit_code_two(glasshouse, tmp_path):
     done = glasshouse("audit", "--attack", "invgard", "--out", str(tmp_path / "study"))
     assert done.returncode == 2
     assert done.stdout == ""
@@ -195,7 +189,7 @@ def test_the_written_help_is_true():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_audit_of_which_every_case_failed_is_an_error(tmp_path):
+def test_an_audit_of_which_every_case_failed_is_an_error(glasshouse, tmp_path):
     (tmp_path / "net.py").write_text(
         "import torch\nfrom torch import nn\n\n"
         "class Net(nn.Module):\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -116,13 +115,10 @@ def test_workers_write_the_same_files(archive, tmp_path):
 @pytest.mark.parametrize(
     "failpoint", ["file.before_rename:2", "file.after_rename:5", "manifest.before_fsync:2", "manifest.after_fsync:2"]
 )
-def test_killed_anywhere_the_same_command_ends_with_the_same_files(archive, tmp_path, files, failpoint, monkeypatch):
+def test_killed_anywhere_the_same_command_ends_with_the_same_files(glasshouse, archive, tmp_path, files, failpoint):
     new_key(tmp_path / "key")
-    words = [sys.executable, "-m", "glasshouse", "protect", str(archive), str(tmp_path / "out"), "--format", files]
-    words += ["--epochs", "2", "--key-file", str(tmp_path / "key")]
-    done = subprocess.run(
-        words, env={**os.environ, "GLASSHOUSE_FAILPOINT": failpoint}, check=False, capture_output=True
-    )
+    words = ["protect", str(archive), str(tmp_path / "out"), "--format", files, "--epochs", "2"]
+    done = glasshouse(*words, "--key-file", str(tmp_path / "key"), GLASSHOUSE_FAILPOINT=failpoint)
     if done.returncode != -signal.SIGKILL:
         assert files != "png"  # so few files that the place was never reached
     with pytest.raises(DataError, match=r"not finished|cannot be read") if done.returncode else _nothing():

@@ -28,12 +28,14 @@ class Given(nn.Module):
 def test_against_torchmetrics(rng):
     if weights.where("inception_fid") is None:
         pytest.skip("the weights are not here: run 'glasshouse weights install'")
-    truth = torch.rand(FEWEST, 3, 32, 32, generator=rng)
+    truth = torch.rand(6, 3, 32, 32, generator=rng)
     mine = create("fid")
-    mine.update(truth[:20], truth[:20] * 0.7)
-    mine.update(truth[20:], truth[20:] * 0.7)
-    assert torch.cat(mine.truths).shape == (FEWEST, 2048)
-    mine.truths, mine.guesses = ([torch.cat(one)[:, :128]] for one in (mine.truths, mine.guesses))
+    mine.update(truth[:2], truth[:2] * 0.7)
+    mine.update(truth[2:], truth[2:] * 0.7)
+    assert torch.cat(mine.truths).shape == (6, 2048)
+    # mixtures of real features: as many as it wants, without the time that the network would take for them
+    mixtures = torch.rand(FEWEST, 6, generator=rng)
+    mine.truths, mine.guesses = ([mixtures @ torch.cat(one)[:, :128]] for one in (mine.truths, mine.guesses))
     theirs = FrechetInceptionDistance(feature=Given()).set_dtype(torch.float64)
     theirs.update(torch.cat(mine.truths).double(), real=True)
     theirs.update(torch.cat(mine.guesses).double(), real=False)

@@ -75,8 +75,8 @@ def test_strong_noise_hides_what_none_shows(tmp_path):
     plan = Plan(
         dataset="photos:size=16",
         images=2,
-        model="lenet:width=8",
-        attacks=("idlg:steps=60",),
+        model="mlp",
+        attacks=("fc_inversion",),
         defenses=("none", "gaussian:sigma=10"),
         metrics=("psnr",),
     )
