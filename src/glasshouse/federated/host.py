@@ -40,9 +40,10 @@ class Host:
 
     @classmethod
     def prepare(cls, plan: Federation, directory: Path, *, root: Path | None = None, tell: Told = nobody) -> Host:
-        """Open the test images; the class names that the whole federation uses are theirs."""
+        """Open the test images, whose class names the whole federation uses, and see that the model takes them."""
         pool = open_pool(plan.test or plan.dataset, "test", plan.size, root)
         holding = Holding.of(pool, range(len(pool.labels)), pool.class_names)
+        network(plan, holding.spec)
         return cls(plan, directory, holding, pool.class_names, tell)
 
     @property

@@ -53,7 +53,8 @@ class Round:
     def to_json(self) -> JSON:
         """The facts as plain JSON."""
         heard = [{**dataclasses.asdict(one), "loss": finite_or_none(one.loss)} for one in self.heard]
-        return {**dataclasses.asdict(self), "loss": finite_or_none(self.loss), "heard": heard}
+        faults = [dataclasses.asdict(one) for one in self.faults]
+        return {**dataclasses.asdict(self), "loss": finite_or_none(self.loss), "heard": heard, "faults": faults}
 
     @classmethod
     def from_json(cls, found: JSON) -> Round:

@@ -65,20 +65,21 @@ def federate(
 
     ``out`` becomes a study's directory. ``tell`` hears of each finished round, also of those of an earlier run.
     """
-    with environment(QUIET), begun(plan, out, root=root, tell=tell) as host:
+    with environment(QUIET):
         need_flower()
-        dealt(plan, 0, host.class_names, root)  # what cannot be dealt is refused here, not by every client
-        if host.first_round() < plan.rounds:
-            _simulate(host, root, cores or os.cpu_count() or 1)
-        return write_down(host)
+        dealt(plan, 0, Host.prepare(plan, out, root=root).class_names, root)  # refused here, not by every client
+        with begun(plan, out, root=root, tell=tell) as host:
+            if host.first_round() < plan.rounds:
+                _simulate(host, root, cores or os.cpu_count() or 1)
+            return write_down(host)
 
 
 @contextmanager
 def begun(plan: Federation, out: Path, *, root: Path | None = None, tell: Told = nobody) -> Iterator[Host]:
     """Begin a federation in a directory of its own, or go on with it; ``tell`` hears of the rounds there are."""
     _refuse_foreign(out, plan)
+    host = Host.prepare(plan, out, root=root, tell=tell)
     with sole_owner(out):
-        host = Host.prepare(plan, out, root=root, tell=tell)
         sweep(out)
         write_atomic(out / PLAN_FILE, to_toml(plan).encode())
         for one in host.ledger.finished():
@@ -114,7 +115,7 @@ def write_down(host: Host) -> FederationResult:
         tuple(rounds),
         sum(value.numel() for value in weights.values()),
         examples,
-        promise and f"{promise}, for each image of a client, against whoever does not know the seed",
+        promise and f"{promise}, for each image of a client, while its secret is one (in a simulation, the seed)",
     )
     write_atomic(host.directory / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
     return result

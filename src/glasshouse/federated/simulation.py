@@ -76,7 +76,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
     from flwr.simulation import run_simulation
 
     workers = min(cores, clients)
-    with TemporaryDirectory(prefix="gh-") as folder:  # a short name: Ray puts sockets there
+    with TemporaryDirectory(prefix="gh-", ignore_cleanup_errors=True) as folder:  # short: Ray puts sockets there
         backend: dict[str, dict[str, ConfigRecordValues]] = {
             "init_args": {
                 "num_cpus": workers,
