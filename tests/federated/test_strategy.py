@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from flwr.app import Array, Error, Message, MetricRecord
 from glasshouse.errors import StudyError
 from glasshouse.federated import apps
 from glasshouse.federated.clients import Member, train_round
+from glasshouse.federated.grid import WatchedGrid
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.host import Host
+from glasshouse.federated.messages import call_roll, instructions
 from glasshouse.federated.records import Round
 
 DIGITS = tuple(str(digit) for digit in range(10))
@@ -178,3 +181,11 @@ def test_two_nodes_with_one_number(small, local_grid, tmp_path):
     (facts,) = Host.prepare(plan, tmp_path).ledger.finished()
     assert len(facts.heard) == 2
     assert "another node is client 1 already" in facts.faults[0].reason
+
+
+def test_an_interrupted_server_lets_go(small, local_grid):
+    stopping = threading.Event()
+    stopping.set()
+    lost = local_grid(apps.client_app(apps.simulated(small, None)), 3, tamper=lambda client, asked, reply: None)
+    with pytest.raises(StudyError, match="was interrupted: the same command goes on"):
+        call_roll(WatchedGrid(lost, stopping), 3, instructions(DIGITS, 0), timeout=600)

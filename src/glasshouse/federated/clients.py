@@ -111,6 +111,8 @@ def misfit(weights: Weights, expected: Weights) -> str:
     for name, value in weights.items():
         if value.shape != expected[name].shape:
             return f"'{name}' has shape {tuple(value.shape)} instead of {tuple(expected[name].shape)}"
+        if value.dtype != expected[name].dtype:
+            return f"'{name}' is {value.dtype} instead of {expected[name].dtype}"
         if not bool(value.isfinite().all()):
             return f"'{name}' holds NaN or infinite values"
     return ""
