@@ -10,12 +10,14 @@ import torch
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
 
-from flwr.app import Error, Message
+from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
 from glasshouse.errors import ModelError, SettingError
-from glasshouse.federated import Federation
-from glasshouse.federated.secure import check_range
+from glasshouse.federated import Federation, apps
+from glasshouse.federated.records import Ledger
+from glasshouse.federated.run import begun
+from glasshouse.federated.secure import check_range, check_setup
 
 MODULUS = 2**32
 STEP = 16 / 2**22  # a weight changes by multiples of this
@@ -109,6 +111,30 @@ def test_ranges():
         check_range({"w": torch.tensor([0.0, -8.01])}, 8.0)
     with pytest.raises(ModelError, match="would spoil the sum"):
         check_range({"w": torch.tensor([float("inf")])}, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({Key.SAMPLE_NUMBER: 2}, "would add up 2 clients"),
+        ({Key.THRESHOLD: 2, Key.SHARE_NUMBER: 4}, "would unmask with 2 of 4 shares"),
+    ],
+)
+def test_a_client_refuses_a_server_that_would_unmask_it(changes, match):
+    usual = {Key.STAGE: Stage.SETUP, Key.SAMPLE_NUMBER: 4, Key.SHARE_NUMBER: 4, Key.THRESHOLD: 3}
+    check_setup(usual)
+    with pytest.raises(SettingError, match=match):
+        check_setup({**usual, **changes})
+
+
+def test_a_client_whose_plan_is_secure_sends_nothing_in_the_open(small, secure, local_grid, tmp_path):
+    """The server asks for weights; the clients know better."""
+    app = apps.client_app(apps.simulated(secure, None))
+    with begun(dataclasses.replace(small, rounds=1), tmp_path) as host:
+        apps.server_app(lambda context: host)(local_grid(app, 3), Context(1, 0, {}, RecordDict(), {}))
+    (facts,) = Ledger(tmp_path).finished()
+    assert len(facts.faults) == 3
+    assert Ledger(tmp_path).clients(0) == []
 
 
 def test_two_clients_cannot_hide():

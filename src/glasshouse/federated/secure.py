@@ -8,7 +8,7 @@ summed are changes of weights and not weights: they are small, and the sum is ca
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from flwr.common import (
     ndarrays_to_parameters,
     parameters_to_ndarrays,
 )
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 from flwr.compat.common import recorddict_compat
 from flwr.server import LegacyContext, ServerConfig
 from flwr.server.client_manager import ClientManager
@@ -59,6 +59,7 @@ from glasshouse.federated.messages import (
     reason,
     to_record,
 )
+from glasshouse.federated.plan import FEWEST_SECURE
 from glasshouse.federated.records import Fault, Heard
 
 SHARES = 1.0  # every client keeps a share of every other's secrets
@@ -97,9 +98,21 @@ def masked(secure: Callable[[Context], bool]) -> Mod:
     def mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         if not secure(context):
             return call_next(message, context)
+        check_setup(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
         return secaggplus_mod(message, context, partial(as_change, call_next=call_next))
 
     return mod
+
+
+def check_setup(config: Mapping[str, object]) -> None:
+    """Refuse a server that would add up too few clients, or let half of them unmask one."""
+    if config.get(Key.STAGE) != Stage.SETUP:
+        return
+    clients, shares, threshold = (config.get(key) for key in (Key.SAMPLE_NUMBER, Key.SHARE_NUMBER, Key.THRESHOLD))
+    if not isinstance(clients, int) or clients < FEWEST_SECURE:
+        raise SettingError(f"The server would add up {clients} clients: {FEWEST_SECURE} or more hide each other.")
+    if not isinstance(shares, int) or not isinstance(threshold, int) or 2 * threshold <= shares:
+        raise SettingError(f"The server would unmask with {threshold} of {shares} shares: more than half are safe.")
 
 
 def check_range(change: Weights, limit: float) -> None:
