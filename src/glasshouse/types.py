@@ -25,6 +25,16 @@ BatchNorm = Literal["eval", "train"]
 Place = Literal["gradient", "training", "both"]
 
 
+class Stage(StrEnum):
+    """Where in a client's work a defense acts; decisions are made by these, tables show ``acts_on``."""
+
+    IMAGES = "images"
+    LABELS = "labels"
+    COMPUTING = "computing the gradient"
+    TRAINING = "training"
+    SHARING = "sharing the gradient"
+
+
 def no_progress(share: float) -> None:
     """Report progress to nobody."""
 

@@ -49,7 +49,7 @@ def train(
     own.inspect(network, train_set.spec)
     expected = min(recipe.batch, len(labels))
     guard = defenses.create(defense).for_training(recipe.steps(len(labels)), expected / len(labels), expected)
-    if "shared gradient" in guard.acts_on.split(", then "):
+    if guard.idle_in_training:
         raise SettingError(f"'{defense}' acts on {guard.acts_on}, not while training: add at=training.")
     network = guard.on_model(network)
     rng = torch.Generator().manual_seed(seed + 1)  # another stream than the one that shuffles

@@ -24,7 +24,7 @@ from glasshouse.studies.results import AuditResult, collect
 from glasshouse.studies.runner import RunProgress, Summary, run
 from glasshouse.studies.scoring import check_pictures, measures, score
 from glasshouse.studies.study import Study, prepare, refuse_foreign
-from glasshouse.types import BatchNorm
+from glasshouse.types import BatchNorm, Stage
 
 FEWEST_CLASSES = 10  # a model built for two labels would tell them by its shape
 ENGINES: dict[str, Callable[[int], Executor]] = {"inline": lambda workers: Inline(), "local": Local}
@@ -55,11 +55,11 @@ def check_plan(plan: Plan) -> None:
     for text in plan.attacks:
         attack_room.create(text)
     for text in plan.defenses:
-        acts_on = defense_room.create(text).acts_on
-        if "training" in acts_on:
+        defense = defense_room.create(text)
+        if Stage.TRAINING in defense.stages:
             raise SettingError(
-                f"Defense '{text}' acts on {acts_on}, but an audit trains nothing: use at=gradient here, or train with "
-                "it ('glasshouse train --defense') and audit the result with --weights."
+                f"Defense '{text}' acts on {defense.acts_on}, but an audit trains nothing: use at=gradient here, or "
+                "train with it ('glasshouse train --defense') and audit the result with --weights."
             )
     for text in plan.metrics:
         metric_room.create(text)

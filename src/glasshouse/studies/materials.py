@@ -7,15 +7,14 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from glasshouse import checks, data
 from glasshouse.data import ImageSet
+from glasshouse.data.crops import photo_crops
 from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
 GALLERY = 100
-PHOTO_SIZE = 256
 COPY = 0.02  # root mean squared difference of pixels in [0, 1] up to which two images are one
 
 
@@ -102,18 +101,3 @@ def _unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
     first, second = (part.flatten(1).double() for part in (candidates, originals))
     nearest = torch.cdist(first, second).amin(1) / first.shape[1] ** 0.5
     return [bool(distance > COPY) for distance in nearest]
-
-
-def photo_crops(spec: ImageSpec, count: int, seed: int) -> Tensor:
-    """Random square crops of the embedded photographs in the shape asked for."""
-    channels = 1 if spec.channels == 1 else 3
-    photos = data.load("photos", size=PHOTO_SIZE).fitted(None, channels)
-    pictures, _ = photos.batch(range(len(photos)))
-    rng = torch.Generator().manual_seed(seed)
-    crops = []
-    for number in range(count):
-        side = int(torch.randint(PHOTO_SIZE // 4, PHOTO_SIZE * 3 // 4, (1,), generator=rng))
-        top, left = (int(torch.randint(0, PHOTO_SIZE - side, (1,), generator=rng)) for _ in range(2))
-        crop = pictures[number % len(pictures), None, :, top : top + side, left : left + side]
-        crops.append(F.interpolate(crop, size=(spec.height, spec.width), mode="area"))
-    return torch.cat(crops)

@@ -10,9 +10,14 @@ from torch import Tensor
 
 from glasshouse.functional.gradients import cosine_distance, squared_distance
 
+PIECE = 1 << 16  # values of a dot product
+
 
 class Objective(ABC):
-    """A distance between gradients, problem by problem, with its derivative by the first."""
+    """A distance between gradients, problem by problem, with its derivative by the first.
+
+    Gradients come as tensors (problems, ...), one for each parameter or for many of them side by side.
+    """
 
     @staticmethod
     @abstractmethod
@@ -52,8 +57,14 @@ class Squared(Objective):
 
 
 def _sum_of_products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
-    pairs = [torch.linalg.vecdot(a.flatten(1), b.flatten(1)) for a, b in zip(first, second, strict=True)]
+    """Products summed by problem; in pieces, so that no tensor of products is made and no sum loses digits."""
+    pairs = [_dots(a.flatten(1), b.flatten(1)) for a, b in zip(first, second, strict=True)]
     return torch.stack(pairs).sum(0)
+
+
+def _dots(first: Tensor, second: Tensor) -> Tensor:
+    rows = [zip(a.split(PIECE), b.split(PIECE), strict=True) for a, b in zip(first, second, strict=True)]
+    return torch.stack([torch.dot(a, b) for pieces in rows for a, b in pieces]).view(len(first), -1).sum(1)
 
 
 def _like(values: Tensor, tensor: Tensor) -> Tensor:
