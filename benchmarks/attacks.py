@@ -136,8 +136,9 @@ def everywhere(pool: ProcessPoolExecutor, work: Callable[[str, int, int], object
 
 
 def victim(name: str) -> tuple[nn.Module, Tensor, Tensor]:
-    """A model, photographs and labels, always the same."""
-    images, _ = datasets.create("photos:size=32").load().batch(range(IMAGES))
+    """A model, quarters of photographs and labels, always the same."""
+    photos, _ = datasets.create("photos:size=64").load().batch(range(IMAGES // 4))
+    images = torch.cat([part for half in photos.chunk(2, 2) for part in half.chunk(2, 3)])
     rng = torch.Generator().manual_seed(0)
     return models.create(name, SPEC, seed=0).eval(), images, torch.randint(0, 10, (IMAGES,), generator=rng)
 

@@ -135,6 +135,12 @@ def sentences(rows: list[dict]) -> list[str]:
                 f"{percent(one.accuracy['protected'])}; recognised {percent(near.recognised)} against "
                 f"{percent(one.recognised)}, LPIPS {number(near.lpips)} against {number(one.lpips)}."
             )
+    if "csvar@224" in found:
+        one = found["csvar@224"]
+        told.append(
+            f"CSVAR on images enlarged to 224 px and averaged down again: {one.sharpest} reaches LPIPS "
+            f"{number(one.lpips)}, and {percent(one.recognised)} are recognised."
+        )
     for name, one in found.items():
         if name.startswith("csvar_exchange"):
             linked = "" if one.linked is None else f", linked {percent(one.linked)}"
@@ -195,7 +201,6 @@ What to take from it:
   that finds the original in any gallery and links all versions of an image, **whatever the key**.
 - With blocks of several pixels the shuffle is a jigsaw puzzle with few pieces per region. A solver that needs seconds
   puts most of it back; faces become recognisable to the eye.
-- Enlarging images before the shuffle makes it weaker, not stronger: averaging by area gives the picture back.
 - Regions that merely trade places among images of a class (`csvar_exchange:k=4,blend=1`, what `csvar_exchange` was at
   first) hide single images from these attacks and **no member of the set**: all values of a region stay in the set, and
   comparing sorted values region by region with *all* protected images of a class finds every member and its group.
@@ -203,8 +208,8 @@ What to take from it:
   accuracy, also because a test image has no others of its class to be mixed with, so the classifier meets images unlike
   those it learned from.
 - **Do not take its columns for a promise.** An attacker who holds the originals may try averages of three candidates,
-  which no attack here does. Averages of two and of whole groups are found out, so those may be too. Labels are in the
-  open.
+  which no attack here does. Averages of two and of whole groups [are found out](members.md), so those may be too.
+  Labels are in the open. Where a class has few images, as faces do here, even the attacks at hand find most members.
 - No person has judged these pictures yet.
 - Rows without the last two columns are of an earlier version, which did not ask for members.
 """

@@ -62,3 +62,7 @@ class StudyError(GlasshouseError):
 
 class LeakError(GlasshouseError):
     """An update that shows too much of private images to be sent."""
+
+
+class VoteError(GlasshouseError, ValueError):
+    """A vote, an item or an annotator that cannot be taken as given."""

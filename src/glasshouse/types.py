@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Called with the share of the work done, in [0, 1].
 Progress = Callable[[float], None]
 
+#: Places of images, among those behind an observation, that each of several messages is about.
+Batches = tuple[tuple[int, ...], ...]
+
 #: How batch norm behaved when the shared gradient was computed.
 BatchNorm = Literal["eval", "train"]
 
@@ -84,7 +87,11 @@ class SharedUpdate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """All that an attacker may know. It never holds the images that are to be found."""
+    """All that an attacker may know. It never holds the images that are to be found.
+
+    ``public`` are images (M, C, H, W) of others; ``defense`` is the SPEC of the client's defense, without key or
+    random numbers: most attacks ignore it.
+    """
 
     rounds: tuple[SharedUpdate, ...]
     image: ImageSpec
@@ -92,6 +99,7 @@ class Observation:
     batchnorm: BatchNorm = "eval"
     labels: Tensor | None = None
     public: Tensor | None = None
+    defense: str = "none"
 
     @property
     def offers(self) -> frozenset[Capability]:
@@ -134,6 +142,7 @@ class Threat:
     round: str
     tuning: str
     snr_db: float | None
+    adversary: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +161,9 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 JSON = dict[str, Any]
+
+
+def flat(name: str, value: Interval | None) -> JSON:
+    """A value and the ends of its interval as three entries: ``name``, ``name_low``, ``name_high``."""
+    ends = (None, None, None) if value is None else (value.mean, value.low, value.high)
+    return {f"{name}{end}": finite_or_none(one) for end, one in zip(("", "_low", "_high"), ends, strict=True)}

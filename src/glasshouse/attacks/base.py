@@ -16,7 +16,13 @@ from glasshouse.errors import AttackError, CapabilityError
 from glasshouse.functional.gradients import parameter_names
 from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.registry import Registry, all_settings
-from glasshouse.types import Capability, Observation, Progress, Reconstruction, no_progress
+from glasshouse.types import Batches, Capability, Observation, Progress, Reconstruction, no_progress
+
+#: What an auditor can do so that the attacker has what it needs.
+REMEDIES = {
+    Capability.PUBLIC_IMAGES: "Say what it may learn from (--public SPEC)",
+    Capability.LABELS: "Give it the labels (--labels given)",
+}
 
 #: What becomes of the labels: taken as given or read off the gradient, always read, optimised along, or not used.
 LabelUse = Literal["given or recovered", "recovered", "optimised", "unused"]
@@ -66,10 +72,19 @@ class InversionAttack(ABC):
         """Raise before any work where this attack cannot work; subclasses add their own reasons."""
         missing = self.needs - seen.offers
         if missing:
+            ways = [REMEDIES[one] for one in sorted(missing) if one in REMEDIES]
             raise CapabilityError(
                 f"Attack '{self.name}' needs {', '.join(sorted(missing))}, which this attacker does not have: "
-                f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. Choose another attack."
+                f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. "
+                f"{' and '.join([*ways])}{', or choose' if ways else 'Choose'} another attack."
             )
+
+    def batches(self, images: int) -> Batches | None:
+        """Which of a client's images each message is about, where the attacker calls them up and so knows it.
+
+        None, as by default, is one message about all of them, whose order nobody knows.
+        """
+        return None
 
     @abstractmethod
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
@@ -81,12 +96,12 @@ class InversionAttack(ABC):
         """Run on several observations; an attack that can work on them together overrides this."""
         found = []
         for number, (one, rng) in enumerate(zip(seen, rngs, strict=True)):
-            steps = partial(_part, progress, number, len(seen))
+            steps = partial(part_of, progress, number, len(seen))
             found.append(self.run(model, one, rng=rng, progress=steps))
         return found
 
 
-def _part(progress: Progress, number: int, parts: int, share: float) -> None:
+def part_of(progress: Progress, number: int, parts: int, share: float) -> None:
     """Report the progress of one of several equal parts."""
     progress((number + share) / parts)
 

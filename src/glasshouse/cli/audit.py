@@ -35,6 +35,7 @@ def audit(
     steps: Annotated[int | None, typer.Option(help="steps of every attack that counts steps")] = None,
     batch: Annotated[int | None, typer.Option(help="images behind one shared gradient [default: 1]")] = None,
     bn: Annotated[str | None, typer.Option(help="batch norm of the victim: eval or train [default: both]")] = None,
+    public: Annotated[str | None, typer.Option(help="images an attacker may learn from: SPEC, FILE.npz or DIR")] = None,
     labels: Annotated[str | None, typer.Option(help="labels are given or recovered [default: recovered]")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of everything random [default: 0]")] = None,
     engine: Annotated[str, typer.Option(help="inline, or local worker processes")] = "local",
@@ -77,6 +78,7 @@ def audit(
         "steps": steps,
         "batch": batch,
         "batchnorm": None if bn is None else (bn,),
+        "public": public,
         "labels": labels,
         "seed": seed,
     }

@@ -16,6 +16,7 @@ HOMES = {
     "models": ("glasshouse.models", "models"),
     "datasets": ("glasshouse.data", "datasets"),
     "splits": ("glasshouse.federated.splits", "splits"),
+    "tasks": ("glasshouse.votes.tasks", "tasks"),
 }
 
 

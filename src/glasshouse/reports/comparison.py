@@ -112,7 +112,7 @@ def draw_tradeoff(rows: Sequence[JSON]) -> bytes:
             if leak is not None:
                 _point(axes, leak, one.accuracy["protected"], one.variant)
         axes.set_xlabel(f"{title} (worst attack)")
-        axes.set_xlim(-0.05, 1.3)
+        axes.set_xlim(-0.05, 1.05)
         axes.grid(alpha=0.3)
     figure.axes[0].set_ylabel("accuracy on protected test images")
     return _png(figure)
@@ -124,7 +124,8 @@ def _point(axes: Any, leak: JSON, accuracy: JSON, name: str) -> None:
         [[max(value["mean"] - value["low"], 0)], [max(value["high"] - value["mean"], 0)]] for value in (leak, accuracy)
     ]
     axes.errorbar([x], [y], xerr=spread[0], yerr=spread[1], fmt="o", capsize=2)
-    axes.annotate(name, (x, y), textcoords="offset points", xytext=(6, 4), fontsize=7)
+    side, ends = ("right", -6) if x > 0.5 else ("left", 6)  # so that names stay inside the picture
+    axes.annotate(name, (x, y), textcoords="offset points", xytext=(ends, 4), fontsize=7, ha=side)
 
 
 def draw_pictures(directory: Path, rows: Sequence[tuple[JSON, str]], images: int) -> bytes:

@@ -158,7 +158,7 @@ def _leakage(plan: Comparison, variant: Variant, dealt: Dealt, judge: Judge) -> 
     rng = torch.Generator().manual_seed(plan.seed + 2)
     defense = variant.defense.with_key(rng)
     versions = [variant.protect(defense.in_epoch(epoch), client, rng) for epoch in range(plan.versions)]
-    census, inside = _census(plan, variant, client, versions, public)
+    census, inside = ask_about(plan, variant, client, versions, public)
     count = min(plan.images, len(client.images))
     held = Protected(
         versions=tuple(version[:count] for version in versions),
@@ -187,7 +187,7 @@ def _leakage(plan: Comparison, variant: Variant, dealt: Dealt, judge: Judge) -> 
     return _shown(truth, held, findings), score(truth, held, findings)
 
 
-def _census(
+def ask_about(
     plan: Comparison, variant: Variant, client: Samples, versions: Sequence[Tensor], public: Samples
 ) -> tuple[Census, Tensor]:
     """Who is in the client's set? All of its images are asked about, and as many public ones; with the answers.

@@ -75,7 +75,9 @@ def audit_plan(
     check_plan(plan)
     refuse_foreign(directory)
     with sole_owner(directory):
-        materials = from_dataset(plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download)
+        materials = from_dataset(
+            plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download, public=plan.public
+        )
         return _carry_out(plan, directory, materials, None, running)
 
 
@@ -93,6 +95,7 @@ def audit(
     label_knowledge: str = "recovered",
     classes: int | None = None,
     others: Tensor | None = None,
+    public: Tensor | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     engine: str = "inline",
@@ -104,15 +107,15 @@ def audit(
     ``model`` is a module that takes images in [0, 1] and returns logits, or a SPEC; ``images`` are (N, C, H, W)
     in [0, 1]. ``others`` are more images of the same kind: an image counts as seen only if its reconstruction
     points to it among them; without them crops of photographs stand in, which are too easy to tell from images
-    that look alike. ``classes`` is how many outputs a model built from a SPEC gets. Without ``out`` the study is
-    kept in a temporary directory, named by ``result.directory``.
+    that look alike. ``public`` are images that an attacker may learn from. ``classes`` is how many outputs a model
+    built from a SPEC gets. Without ``out`` the study is kept in a temporary directory, named by ``result.directory``.
     """
     if not isinstance(model, (str, nn.Module)):
         raise SettingError(f"model is {type(model).__name__}: give a torch.nn.Module (an instance), or a SPEC.")
     images, truth = torch.as_tensor(images), torch.as_tensor(labels)
     if classes is None and isinstance(model, str) and truth.numel():
         classes = max(FEWEST_CLASSES, int(truth.max()) + 1)
-    materials = from_tensors(images, truth, seed, others=others, classes=classes)
+    materials = from_tensors(images, truth, seed, others=others, classes=classes, public=public)
     plan = Plan(
         dataset="given images",
         images=len(images),
@@ -123,6 +126,7 @@ def audit(
         steps=steps,
         batch=batch,
         batchnorm=tuple(batchnorm),
+        public=None if public is None else "given images",
         labels=label_knowledge,
         seed=seed,
     )

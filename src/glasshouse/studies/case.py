@@ -18,8 +18,9 @@ class Case:
     """One shared gradient under one defense, attacked once.
 
     ``dataset``, ``model``, ``defense`` and ``attack`` are as the user wrote them, for tables. The key covers
-    what they mean instead: the complete SPECs, ``weights`` and ``pictures`` (hashes of content) and
-    ``versions`` (which count changes of the algorithms).
+    what they mean instead: the complete SPECs, ``weights``, ``pictures`` and ``public`` (hashes of content; the last
+    where the attack learns from public images) and ``versions`` (which count changes of the algorithms). A field that
+    was added later has a default and counts only where it differs, so that older results are found again.
     """
 
     dataset: str
@@ -38,6 +39,7 @@ class Case:
     pictures: str
     seed: int
     versions: tuple[int, ...]
+    public: str = ""
 
     def key(self) -> str:
         """The content hash under which the result is kept."""
@@ -57,7 +59,12 @@ class Case:
         return int(_digest([purpose, kept])[:15], 16)
 
     def _meaning(self) -> JSON:
-        return {name: value for name, value in self.described().items() if name not in AS_WRITTEN}
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        return {
+            name: value
+            for name, value in self.described().items()
+            if name not in AS_WRITTEN and value != defaults[name]
+        }
 
 
 def _digest(content: object) -> str:

@@ -15,6 +15,7 @@ from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
 GALLERY = 100
+PUBLIC = 10_000  # as many public images are enough for what is learned here
 COPY = 0.02  # root mean squared difference of pixels in [0, 1] up to which two images are one
 
 
@@ -31,12 +32,20 @@ class Materials:
     gallery_origin: str
     terms: str
     skipped: tuple[str, ...] = ()
+    public: Tensor | None = None
 
 
 def from_dataset(
-    source: str, count: int, seed: int, *, size: int | None, root: Path | None, download: bool
+    source: str,
+    count: int,
+    seed: int,
+    *,
+    size: int | None,
+    root: Path | None,
+    download: bool,
+    public: str | None = None,
 ) -> Materials:
-    """Draw ``count`` images of a data set, as many classes as possible."""
+    """Draw ``count`` images of a data set, as many classes as possible; ``public`` is one that attackers may know."""
     found = data.load(source, root=root, size=size, download=download)
     places = found.spread(count, seed)
     images, labels = found.batch(places)
@@ -49,11 +58,18 @@ def from_dataset(
         *_others(found, places, seed),
         found.terms,
         found.skipped,
+        None if public is None else _public(data.load(public, root=root, download=download), images, seed),
     )
 
 
 def from_tensors(
-    images: Tensor, labels: Tensor, seed: int, *, others: Tensor | None = None, classes: int | None = None
+    images: Tensor,
+    labels: Tensor,
+    seed: int,
+    *,
+    others: Tensor | None = None,
+    classes: int | None = None,
+    public: Tensor | None = None,
 ) -> Materials:
     """Take images and labels, and others of their kind, as a caller hands them over."""
     checks.images("images", images)
@@ -64,10 +80,7 @@ def from_tensors(
     checks.labels(labels, spec, len(images))
     gallery, origin = photo_crops(spec, GALLERY, seed), f"{GALLERY} crops of photographs"
     if others is not None:
-        checks.images("others", others)
-        if others.shape[1:] != images.shape[1:]:
-            raise DataError(f"others have shape {tuple(others.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
-        gallery = others.float()[torch.tensor(_unlike(others.float(), images.float()))]
+        gallery = _unknown("others", others, images)
         origin = f"{len(gallery)} others handed over"
     return Materials(
         images.float(),
@@ -78,7 +91,24 @@ def from_tensors(
         gallery,
         origin,
         "the caller's own",
+        public=None if public is None else _unknown("public", public, images),
     )
+
+
+def _public(found: ImageSet, images: Tensor, seed: int) -> Tensor:
+    """Images that anyone may have, in the shape of the attacked ones and without any of them."""
+    channels, height, width = images.shape[1:]
+    square = height if height == width else None
+    fitted = found.fitted(square if found.spec.shape[1:] != (height, width) else None, channels)
+    return _unknown("public", fitted.batch(fitted.spread(min(len(fitted), PUBLIC), seed))[0], images)
+
+
+def _unknown(name: str, candidates: Tensor, images: Tensor) -> Tensor:
+    """Images as a caller hands them over, of the shape of the attacked ones, without copies of these."""
+    checks.images(name, candidates)
+    if candidates.shape[1:] != images.shape[1:]:
+        raise DataError(f"{name} have shape {tuple(candidates.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
+    return candidates.float()[torch.tensor(_unlike(candidates.float(), images.float()))]
 
 
 def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:

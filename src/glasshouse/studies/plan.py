@@ -31,6 +31,7 @@ class Plan:
     steps: int | None = setting(None, "steps of every attack that counts steps")
     batch: int = setting(1, "images behind one shared gradient")
     batchnorm: tuple[BatchNorm, ...] = setting(("eval", "train"), "batch-norm modes of the victim")
+    public: str | None = setting(None, "public images that an attacker may learn from: SPEC, FILE.npz or directory")
     labels: str = setting("recovered", "whether the attacker is given the labels or recovers them")
     seed: int = setting(0, "seed of everything random")
 

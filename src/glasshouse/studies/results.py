@@ -317,7 +317,8 @@ def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:
 def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
     """The conditions under which some cases were attacked; what differs between them is averaged."""
     case = cases[0]
-    use = attacks.create(case.attack_spec).label_use
+    attack = attacks.create(case.attack_spec)
+    use = attack.label_use
     train = "batch statistics unknown"
     return Threat(
         batchnorm=case.batchnorm if case.has_batchnorm else "none",
@@ -332,6 +333,7 @@ def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
         round=case.round,
         tuning="fixed settings",
         snr_db=_mean(outcomes, "snr_db"),
+        adversary=attack.adversary,
     )
 
 

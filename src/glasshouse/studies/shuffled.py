@@ -228,10 +228,10 @@ def score(truth: Truth, held: Protected, findings: Findings, *, measured: Sequen
         parts.append(Part(f"re-identified: {method}", {"share": _share(believed == truth.places)}))
     for method, believed in findings.linked.items():
         parts.append(Part(f"F linked: {method}", {"share": _share(believed == torch.arange(len(believed)))}))
-    return parts + [Part(f"{IN_THE_SET}{method}", _told_apart(truth, one)) for method, one in findings.members.items()]
+    return parts + [Part(f"{IN_THE_SET}{method}", told_apart(truth, one)) for method, one in findings.members.items()]
 
 
-def _told_apart(truth: Truth, asked: Asked) -> dict[str, Interval]:
+def told_apart(truth: Truth, asked: Asked) -> dict[str, Interval]:
     """How well scores tell members from others, and how often a member's group was found."""
     if truth.inside is None or truth.partners is None:
         raise StudyError("Candidates were asked about whose membership is not known: give the truth of them.")

@@ -22,18 +22,18 @@ from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec, to_spec
-from glasshouse.store import ImageRecord, Store
+from glasshouse.store import DATABASE_FILE, ImageRecord, Store
 from glasshouse.studies.bench import Bench, blank_observation
 from glasshouse.studies.case import Case
 from glasshouse.studies.materials import Materials
 from glasshouse.studies.pictures import fingerprint, opaque_name, picture_file, to_pixels, to_png
 from glasshouse.studies.plan import DEFAULT_ATTACKS, Plan, from_toml, to_toml
-from glasshouse.types import ImageSpec
+from glasshouse.studies.public import save_public
+from glasshouse.types import Capability, ImageSpec
 
 log = logging.getLogger(__name__)
 
 PLAN_FILE = "study.toml"
-DATABASE_FILE = "glasshouse.db"
 RESULT_FILE = "audit.json"
 
 
@@ -79,8 +79,9 @@ def prepare(plan: Plan, directory: Path, materials: Materials, module: nn.Module
     for record, pixels in zip(records, pictures, strict=True):
         write_atomic(directory / record.file, to_png(pixels))
     victims = [Victim(name, model, _keep_weights(directory, model)) for name, model in rounds.items()]
-    bench = Bench(directory, plan.model, spec, tuple(records), module=None if module is None else victims[0].model)
-    expanded = _expand(plan, attack_list, victims, records, _architecture(plan, module))
+    public = "" if materials.public is None else save_public(directory, materials.public)
+    bench = Bench(directory, plan.model, spec, tuple(records), None if module is None else victims[0].model)
+    expanded = _expand(plan, attack_list, victims, records, _architecture(plan, module), public)
     cases = tuple({case.key(): case for case in expanded}.values())
     store = Store(directory / DATABASE_FILE)
     store.add_images(records)
@@ -104,7 +105,12 @@ def _usable_attacks(plan: Plan, image: ImageSpec, rounds: dict[str, nn.Module]) 
         try:
             for model in rounds.values():
                 for mode in plan.batchnorm:
-                    attack.refuse(model, blank_observation(model, image, plan.batch, mode, plan.labels))
+                    batches = attack.batches(plan.batch)
+                    public = plan.public is not None
+                    attack.refuse(
+                        model,
+                        blank_observation(model, image, plan.batch, mode, plan.labels, batches=batches, public=public),
+                    )
         except GlasshouseError as error:
             if plan.attacks != DEFAULT_ATTACKS:
                 raise
@@ -194,6 +200,7 @@ def _expand(
     victims: list[Victim],
     records: list[ImageRecord],
     architecture: str,
+    public: str,
 ) -> Iterator[Case]:
     """Every combination of the plan as a case, the images outermost so that a first picture comes soon."""
     defense_list = [(text, defenses.create(text)) for text in plan.defenses]
@@ -221,4 +228,5 @@ def _expand(
                             pictures=pictures,
                             seed=plan.seed,
                             versions=(attack.version, *defense.versions),
+                            public=public if Capability.PUBLIC_IMAGES in attack.needs else "",
                         )

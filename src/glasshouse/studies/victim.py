@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -14,7 +14,7 @@ from glasshouse.errors import GlasshouseError, ModelError
 from glasshouse.functional.gradients import signal_to_noise_db
 from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.training import Computed, Gradients, Samples, plain_gradients
-from glasshouse.types import BatchNorm, ImageSpec, Observation, SharedUpdate
+from glasshouse.types import Batches, BatchNorm, ImageSpec, Observation, SharedUpdate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,25 +35,40 @@ def share(
     batchnorm: BatchNorm,
     give_labels: bool,
     rng: torch.Generator,
+    batches: Batches | None = None,
+    public: Tensor | None = None,
 ) -> Shared:
     """Compute the gradient of a batch as a client does, defend it, and hand over what the server sees.
 
-    ``model`` is the one that the client computes with, after the defense's ``on_model``.
+    ``model`` is the one that the client computes with, after the defense's ``on_model``. ``batches`` are those that
+    a server called up one after another, and so knows; without them there is one gradient of all images.
     The signal-to-noise ratio compares what is shared with the gradient of the raw images.
     """
     own_samples = Samples(images, labels, image.classes)
-    raw = _computed(plain_gradients, model, own_samples, batchnorm)
     samples = defense.on_samples(own_samples, rng=rng)
-    own = _computed(partial(defense.compute, rng=rng), model, samples, batchnorm)
-    shared = defense.on_gradients(own, rng=rng)
+    rounds: list[SharedUpdate] = []
+    clean: list[Tensor] = []
+    for indices in [None] if batches is None else batches:
+        chosen = list(range(len(images)) if indices is None else indices)
+        raw = _computed(plain_gradients, model, _some(own_samples, chosen), batchnorm)
+        own = _computed(partial(defense.compute, rng=rng), model, _some(samples, chosen), batchnorm)
+        rounds.append(SharedUpdate(defense.on_gradients(own, rng=rng), indices=indices))
+        clean += raw.values()
     seen = Observation(
-        rounds=(SharedUpdate(shared),),
+        rounds=tuple(rounds),
         image=image,
         batch_size=len(images),
         batchnorm=batchnorm,
         labels=labels if give_labels else None,
+        public=public,
+        defense=defense.complete_spec,
     )
-    return Shared(seen, signal_to_noise_db(list(raw.values()), list(shared.values())))
+    return Shared(seen, signal_to_noise_db(clean, [tensor for one in rounds for tensor in one.tensors.values()]))
+
+
+def _some(samples: Samples, chosen: list[int]) -> Samples:
+    """Some of the samples, in the order asked for."""
+    return replace(samples, images=samples.images[chosen], targets=samples.targets[chosen])
 
 
 def _computed(
