@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from glasshouse.cli.federation import audit_federation
 from glasshouse.cli.membership import asked, audit_membership
 from glasshouse.cli.protected import audit_protected
 
@@ -66,6 +67,10 @@ def audit(
     augment: Annotated[
         bool | None, typer.Option(help="with --membership: shift and mirror images [default: with --weights]")
     ] = None,
+    federation: Annotated[Path | None, typer.Option(help="attack what 'glasshouse federate' wrote instead")] = None,
+    round_number: Annotated[
+        int | None, typer.Option("--round", help="with --federation: which round, from 0 [default: 0]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Attack a model's gradients, score what can be seen, and write a report."""
@@ -103,6 +108,10 @@ def audit(
     settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     if protected is not None or gallery is not None:
         audit_protected(protected, gallery, settings, out, as_json)
+        return
+    if federation is not None or round_number is not None:
+        more = {"round": round_number, "membership": tuple(membership) if membership else None}
+        audit_federation(federation, {**settings, **more}, out, as_json, root=data_root)
         return
     if own := asked(membership, members=members, epochs=epochs, lr=lr, augment=augment):
         audit_membership({**settings, **own}, out, as_json, root=data_root, download=download, minutes=minutes)

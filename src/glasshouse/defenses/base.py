@@ -290,13 +290,13 @@ def create(spec: str) -> Defense:
 
 
 class DefendedClient(Client):
-    """A client that trains behind a defense, under one key, anew for every epoch."""
+    """A client that trains behind a defense, under one key, anew for every epoch from a first one on."""
 
-    def __init__(self, defense: Defense, rng: torch.Generator) -> None:
+    def __init__(self, defense: Defense, rng: torch.Generator, *, epoch: int = 0) -> None:
         self.defense = defense.with_key(rng)
         self.rng = rng
         self.poisson = defense.poisson
-        self.epoch = 0
+        self.epoch = epoch
 
     def begin(self, steps: int, sample_rate: float, batch: int) -> None:
         """Set the defense up for the training to come, so that its promise is about that training."""

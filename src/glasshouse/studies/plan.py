@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
 
-import tomlkit
-
-from glasshouse import checks
-from glasshouse.errors import SettingError, StudyError
+from glasshouse import checks, plans
+from glasshouse.errors import SettingError
 from glasshouse.registry import setting
 from glasshouse.studies.conditions import Conditions
 from glasshouse.types import BatchNorm
@@ -88,43 +84,9 @@ class Plan:
 
 def to_toml(plan: Plan) -> str:
     """The plan as commented TOML."""
-    document = tomlkit.document()
-    document.add(tomlkit.comment("A Glasshouse study. The same command, or the same plan, continues it."))
-    document.add("schema", tomlkit.item(SCHEMA))
-    for field in dataclasses.fields(plan):
-        value = getattr(plan, field.name)
-        if value is None:
-            document.add(tomlkit.comment(f"{field.name}: not set ({field.metadata['meaning']})"))
-            continue
-        item = tomlkit.item(list(value) if isinstance(value, tuple) else value)
-        item.comment(field.metadata["meaning"])
-        document.add(field.name, item)
-    return tomlkit.dumps(document)
+    return plans.to_toml(plan, schema=SCHEMA)
 
 
 def from_toml(path: Path) -> Plan:
     """Read a plan back; anything that is not one is refused with the reason."""
-    try:
-        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path} is not a readable plan ({error}).") from error
-    schema = found.pop("schema", None)
-    if schema != SCHEMA:
-        raise StudyError(f"{path} has schema {schema}, this Glasshouse reads {SCHEMA}.")
-    known = {field.name for field in dataclasses.fields(Plan)}
-    if set(found) - known:
-        raise StudyError(f"{path} has unknown settings: {', '.join(sorted(set(found) - known))}.")
-    hints = get_type_hints(Plan)
-    for key, value in found.items():
-        if not _fits(value, hints[key]):
-            raise StudyError(f"{path}: {key} = {value!r} has the wrong type.")
-    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
-    return Plan(**settings)
-
-
-def _fits(value: object, hint: Any) -> bool:
-    """Whether a TOML value has the type of a setting; lists stand for tuples of texts."""
-    if get_origin(hint) is tuple:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
-    return any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in kinds)
+    return plans.from_toml(path, Plan, schema=SCHEMA)
