@@ -37,7 +37,8 @@ system:
 	  { apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium postgresql; } >/dev/null 2>&1 || \
 	  echo "chromium and postgresql cannot be installed: their tests are skipped"; fi
 
-test: system lint ## style, types and all tests with branch coverage
+test: ## style, types and all tests with branch coverage
+	$(MAKE) --no-print-directory -j2 system lint
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --cov --cov-report=term
 
 soak: system $(VENV)/.tested ## the long tests: 200 kills on each database, 2,000 odd requests; writes docs/reliability.md

@@ -35,22 +35,19 @@ class Matched(Explanation):
     """One gradient per problem with labels that are known: what the engine is made for."""
 
     def __init__(self, model: nn.Module, seen: Observation, problems: Sequence[Problem], objective: Objective) -> None:
-        self.model, self.seen, self.problems, self.objective = model, seen, problems, objective
         self.live = torch.arange(len(problems))
-        self.matching = Matching.of(model, seen, problems, objective)
+        self.all = self.matching = Matching.of(model, seen, problems, objective)
 
     def step(self, images: Tensor, live: Tensor) -> tuple[Tensor, Tensor]:
         """Objectives and derivatives, by the engine."""
         if not torch.equal(live, self.live):
-            self.live = live
-            chosen = [self.problems[number] for number in live.tolist()]
-            self.matching = Matching.of(self.model, self.seen, chosen, self.objective)
+            self.live, self.matching = live, self.all.some(live.tolist())
         return self.matching.step(images)
 
     @property
     def labels(self) -> Tensor:
         """Those that were known."""
-        return torch.cat([one.labels for one in self.problems])
+        return self.all.labels
 
 
 class Unrolled(Explanation):

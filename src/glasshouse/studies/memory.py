@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
+from glasshouse.attacks.engine.matcher import matcher_for
 from glasshouse.types import ImageSpec
 
-BYTES = 4
-#: How many tensors as large as all activations, and as all gradients, the engine holds for every image; see tests.
-ACTIVATIONS, GRADIENTS = 16, 6
 GIGABYTE = 10**9
 
 
-def bytes_per_image(model: nn.Module, image: ImageSpec) -> int:
-    """An upper estimate of what gradient matching holds in memory for each image."""
-    outputs = 0
-
-    def count(module: nn.Module, inputs: object, output: object) -> None:
-        nonlocal outputs
-        outputs += output.numel() if isinstance(output, Tensor) else 0
-
-    leaves = [module for module in model.modules() if not list(module.children())]
-    handles = [module.register_forward_hook(count) for module in leaves]
-    try:
-        with torch.no_grad():
-            model(torch.full((1, *image.shape), 0.5))
-    finally:
-        for handle in handles:
-            handle.remove()
-    parameters = sum(value.numel() for value in model.parameters() if value.requires_grad)
-    return BYTES * (ACTIVATIONS * outputs + GRADIENTS * parameters)
-
-
 def images_at_once(model: nn.Module, image: ImageSpec, gigabytes: float) -> int:
-    """How many images fit, one at least."""
-    return max(1, int(gigabytes * GIGABYTE // bytes_per_image(model, image)))
+    """How many images fit, one at least, by what gradient matching counts for each."""
+    each = matcher_for(model, image.shape, image.classes, 1).bytes_per_problem(image.shape)
+    return max(1, int(gigabytes * GIGABYTE // each))
