@@ -27,9 +27,14 @@ def plan(**changes) -> Federation:
 
 @pytest.fixture(scope="module")
 def places(carry_out, tmp_path_factory):
-    """The same federation in the open, behind CSVAR, and summed behind masks."""
+    """The same federation in the open, behind CSVAR, and summed behind masks, of few images and of many."""
     found = {}
-    for name, changes in (("open", {}), ("csvar", {"defense": "csvar"}), ("secure", {"secure_aggregation": True})):
+    for name, changes in (
+        ("open", {}),
+        ("csvar", {"defense": "csvar"}),
+        ("secure", {"secure_aggregation": True}),
+        ("crowd", {"secure_aggregation": True, "images": 60, "batch": 20}),
+    ):
         found[name] = tmp_path_factory.mktemp(name) / "federation"
         carry_out(plan(**changes), found[name])
     return found
@@ -61,13 +66,19 @@ def test_one_step_in_the_open_shows_the_images(audits):
     assert sum(row.home.mean for row in rows) / 3 > 0.6
 
 
-def test_csvar_and_secure_aggregation_show_less(audits):
+def test_csvar_shows_less(audits):
     assert error(audits["csvar"]) > 1.5 * error(audits["open"])
+
+
+def test_secure_aggregation_shows_the_mean_which_hides_in_a_crowd_only(audits):
+    """Six images behind a mean are found as two are; of sixty little is."""
     (row,) = audits["secure"].rows
     assert row.victim == "mean of 3 clients"
     assert row.threat.clients == 3
     assert row.threat.batch == 6
-    assert error(audits["secure"]) > error(audits["open"])
+    assert error(audits["secure"]) < 0.5 * floor(audits["secure"])
+    assert audits["crowd"].rows[0].threat.batch == 60
+    assert error(audits["crowd"]) > 3 * error(audits["open"])
 
 
 def test_membership_is_asked_clean_and_protected(audits):
