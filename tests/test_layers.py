@@ -13,12 +13,13 @@ ROWS = (
     {"cli"},
     {"reports", "annotate"},
     {"studies"},
+    {"federated"},
     {"attacks", "membership", "metrics", "collection", "votes"},
     {"defenses"},
     {"training", "store"},
     {"data", "models"},
     {"functional", "weights"},
-    {"registry", "checks", "files", "pickles", "torchvision_cpu"},
+    {"registry", "checks", "files", "plans", "pickles", "torchvision_cpu"},
     {"types", "errors", "failpoints", "versions"},
 )
 LEVEL = {room: len(ROWS) - number for number, row in enumerate(ROWS) for room in row}

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from glasshouse import models
+from glasshouse import data, models
 from glasshouse.attacks.labels import known_labels, recovered_labels
 from glasshouse.errors import CapabilityError
+from glasshouse.training import Recipe, fit
 from glasshouse.types import ImageSpec, Observation, SharedUpdate
 
 SPEC = ImageSpec(3, 16, 16, 10)
@@ -32,6 +33,29 @@ def test_labels_of_a_batch_come_from_the_bias(photos, observe):
     labels = torch.tensor([1, 1, 6, 8])
     seen = observe(model, photos, labels)
     assert sorted(recovered_labels(model, seen, rng=rng()).tolist()) == labels.tolist()
+
+
+@pytest.mark.parametrize("spec", ["lenet:width=8", "mlp:width=64", "resnet20:width=4", "rgapnet:bias=true", "vertical"])
+@pytest.mark.parametrize("classes", [(3,), (1, 4, 4, 4, 4, 7), tuple(range(10))], ids=str)
+def test_repeated_labels_of_a_batch_on_fresh_models(spec, classes, small_photos, observe):
+    model = models.create(spec, SPEC, seed=2)
+    truth = torch.tensor([classes[number % len(classes)] for number in range(12)])
+    noise = torch.rand(12, 3, 16, 16, generator=rng())
+    images = 0.7 * small_photos.repeat(3, 1, 1, 1) + 0.3 * noise
+    found = recovered_labels(model, observe(model, images, truth), rng=rng())
+    right = torch.minimum(found.bincount(minlength=10), truth.bincount(minlength=10)).sum()
+    assert int(right) >= 11
+
+
+def test_repeated_labels_of_a_batch_on_a_trained_model(observe):
+    digits = data.load("digits", split="train")
+    images, truth = digits.batch(range(400))
+    model = models.create("mlp:width=32", digits.spec)
+    fit(model, images[:300], truth[:300], Recipe(epochs=4, batch=32, lr=0.02, augment=False))
+    few = [place for place in range(300, 400) if int(truth[place]) in (1, 4, 7)][:16]
+    found = recovered_labels(model, observe(model, images[few], truth[few]), rng=rng())
+    right = torch.minimum(found.bincount(minlength=10), truth[few].bincount(minlength=10)).sum()
+    assert int(right) >= 12  # labels drawn at random would be right in five
 
 
 def test_a_batch_without_a_bias_needs_labels(small_photos, observe):

@@ -14,6 +14,7 @@ from glasshouse.cli.audit import audit
 from glasshouse.cli.compare import compare
 from glasshouse.cli.correlate import correlate
 from glasshouse.cli.doctor import doctor
+from glasshouse.cli.federate import federate
 from glasshouse.cli.gate import gate
 from glasshouse.cli.key import key
 from glasshouse.cli.listing import list_names
@@ -46,6 +47,7 @@ app.command()(audit)
 app.command()(report)
 app.command()(gate)
 app.command()(train)
+app.command()(federate)
 app.command()(protect)
 app.command()(unprotect)
 app.command()(preview)

@@ -69,4 +69,7 @@ def _show(result: ProtectedResult, page: Path) -> None:
     for part in told(result):
         table.add_row(part.name, number(part.scores["share"], percent=True))
     console.print(table)
+    if result.facts["left_out"]:
+        shapes = ", ".join(f"{count} of {shape}" for shape, count in result.facts["left_out"].items())
+        print(f"Left out, since most of the attacked images have another shape: {shapes}.")
     console.print(f"Report: {page}", markup=False, soft_wrap=True)

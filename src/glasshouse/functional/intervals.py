@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from glasshouse.types import Interval
 
 RESAMPLES = 2000
 AT_ONCE = 2**22  # entries of resampled counts that are held at a time
+FEW = 20  # values below which a bootstrap is too narrow: of three it holds the mean in 75 % of cases
 NORMAL_95 = 1.959963984540054
 SEED = 20240229  # fixed, so that the same values always give the same interval
 
@@ -18,11 +20,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Mean with its percentile bootstrap 95 % interval; of one value, the interval is that value."""
+    """Mean with its 95 % interval: Student's t of fewer than 20 values, else the percentile bootstrap.
+
+    Of one value, and where one is infinite, the interval is the mean itself.
+    """
     array = np.asarray(values, dtype=np.float64)
     mean = float(array.mean())
     if len(array) == 1 or not np.isfinite(array).all():
         return Interval(mean, mean, mean, len(array))
+    if len(array) < FEW:
+        half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
+        return Interval(mean, mean - half, mean + half, len(array))
     picks = np.random.default_rng(SEED).integers(0, len(array), (RESAMPLES, len(array)))
     return Interval(mean, *ends(array[picks].mean(axis=1)), len(array))
 
