@@ -58,7 +58,7 @@ const isReady = () => current() !== undefined && elapsed() >= TOO_FAST;
 
 /* ---- work from the server ---- */
 
-function take(work) {
+async function take(work) {
   const before = current()?.id;
   done = work.done;
   queue = work.items.filter((item) => !answered.has(item.id));
@@ -68,7 +68,7 @@ function take(work) {
   $("undo").disabled = !work.undoable;
   keepOnly(queue);
   if (!queue.length && !work.items.length) location.replace("/thanks");
-  else if (queue.length && current().id !== before) show();
+  else if (queue.length && current().id !== before) await show();
 }
 
 async function show() {
@@ -99,7 +99,7 @@ function alarm(words) {
 function send(path, body) {
   unsaved += 1;
   const sent = sending.then(() => ask(path, { body, trouble }));
-  sending = sent.then((work) => { unsaved -= 1; take(work); }).catch(refused);
+  sending = sent.then((work) => { unsaved -= 1; return take(work); }).catch(refused);
   return sending;
 }
 
@@ -320,6 +320,6 @@ addEventListener("beforeunload", (event) => {
 smooth(remembered.smooth);
 const first = await ask("/api/work", { trouble }).catch(refused);
 if (first) {
-  take(first);
+  await take(first); // the guide explains the first picture, and does not grow under the pointer
   if (!first.done && first.items.length) $("guide").showModal();
 }
