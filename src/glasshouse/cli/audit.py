@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from glasshouse.cli.federation import audit_federation
 from glasshouse.cli.membership import asked, audit_membership
 from glasshouse.cli.protected import audit_protected
+from glasshouse.cli.typed import same_command
 
 if TYPE_CHECKING:
     from glasshouse.studies.results import AuditResult
@@ -124,7 +124,7 @@ def audit(
             running = Running(engine=engine, minutes=minutes, progress=progress, tuning_progress=tuning, **extra)
             result, summary = audit_plan(plan, out, running, root=data_root, download=download)
     except KeyboardInterrupt:
-        print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {_same_command()}", file=sys.stderr)
+        print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {same_command()}", file=sys.stderr)
         raise typer.Exit(130) from None
     page = write_report(result)
     if as_json:
@@ -133,10 +133,6 @@ def audit(
         _show(result, summary, page)
     if summary.failed and summary.failed == summary.planned:
         raise StudyError(f"Every case failed. The first: {result.failures[0].reason}")
-
-
-def _same_command() -> str:
-    return shlex.join(["glasshouse", *sys.argv[1:]])
 
 
 def _show(result: AuditResult, summary: Summary, page: Path) -> None:
@@ -159,7 +155,7 @@ def _show(result: AuditResult, summary: Summary, page: Path) -> None:
         )
     if summary.left:
         console.print(
-            f"{summary.left} of {summary.planned} cases are left. To go on:\n  {_same_command()}",
+            f"{summary.left} of {summary.planned} cases are left. To go on:\n  {same_command()}",
             markup=False,
             soft_wrap=True,
         )

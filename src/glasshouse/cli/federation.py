@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-from click.core import ParameterSource
+from glasshouse.cli.typed import typed_options
 
 if TYPE_CHECKING:
     from glasshouse.studies.federation import FederationAuditResult
@@ -27,7 +26,7 @@ def audit_federation(
 
     if directory is None:
         raise SettingError("--round means nothing without --federation: give the directory of a federation.")
-    given = _given()
+    given = typed_options()
     foreign = [option for option in given if option not in ("--federation", "--out", "--json", *ALLOWED)]
     if foreign:
         raise SettingError(
@@ -43,16 +42,6 @@ def audit_federation(
         print(json.dumps(result.to_json(), allow_nan=False))
     else:
         _show(result, page)
-
-
-def _given() -> list[str]:
-    """The options that were typed."""
-    context = click.get_current_context()
-    return [
-        one.opts[0]
-        for one in context.command.params
-        if one.name and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
-    ]
 
 
 def _show(result: FederationAuditResult, page: Path) -> None:
