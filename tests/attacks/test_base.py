@@ -68,7 +68,7 @@ def test_same_seed_same_result(name, victim, small_photos, watch):
 @pytest.mark.parametrize("name", attacks.names())
 def test_missing_needs_are_refused_before_any_work(name, victim, small_photos, watch):
     seen = watch(victim, small_photos[:1], torch.tensor([3]))
-    update = dataclasses.replace(seen.rounds[0], kind="update")
+    update = dataclasses.replace(seen.rounds[0], kind="update")  # of a learning rate that nobody told
     blind = dataclasses.replace(seen, rounds=(update,), labels=None)
     with pytest.raises(CapabilityError, match=f"needs {min(attacks.get(name).needs - blind.offers)}"):
         short(name)(victim, blind, rng=rng())
@@ -111,6 +111,7 @@ def test_batches_are_refused_where_only_one_image_can_be_found(name, victim, sma
 def test_an_observation_has_no_room_for_the_truth():
     assert {field.name for field in dataclasses.fields(Observation)} == {
         "rounds", "image", "batch_size", "batchnorm", "labels", "public", "defense",
+        "running_statistics", "batch_statistics",
     }  # fmt: skip
 
 

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glasshouse.attacks.targets import mean_gradient
 from glasshouse.errors import CapabilityError
 from glasshouse.functional.gradients import parameter_names
 from glasshouse.functional.labels import class_inputs, label_counts, row_sum_label, single_label
 from glasshouse.types import Observation
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LastLayer:
+    """Weight (classes, inputs) and bias (classes,) of the classifier, and their gradients as the server saw them."""
+
+    weight: Tensor
+    bias: Tensor | None
+    weight_gradient: Tensor
+    bias_gradient: Tensor | None
+
+
 def row_sum_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor:
     """The label of one image as iDLG reads it; labels of a batch as ``recovered_labels`` does."""
     if seen.batch_size > 1:
         return recovered_labels(model, seen, rng=rng)
-    return torch.tensor([row_sum_label(seen.rounds[0].tensors[_last_layer(model, seen)[0]])])
+    return torch.tensor([row_sum_label(_last_layer(model, seen).weight_gradient)])
 
 
 def known_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor:
@@ -26,18 +39,17 @@ def known_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -
 
 def recovered_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor:
     """Read the labels off the last layer's gradient: exact for one image, an estimate for a batch."""
-    weight, bias = _last_layer(model, seen)
-    shared = seen.rounds[0].tensors
+    layer = _last_layer(model, seen)
     if seen.batch_size == 1:
-        return torch.tensor([single_label(None if bias is None else shared[bias], shared[weight])])
-    if bias is None:
+        return torch.tensor([single_label(layer.bias_gradient, layer.weight_gradient)])
+    if layer.bias_gradient is None:
         raise CapabilityError(
             "Labels of a batch can only be recovered from the gradient of a last layer with a bias, and this "
             "model has none: give the labels, or use a batch of 1."
         )
-    inputs = class_inputs(shared[bias], shared[weight])
-    logits = F.linear(inputs, model.get_parameter(weight), model.get_parameter(bias)).detach()
-    counts = label_counts(shared[bias], logits.softmax(1), seen.batch_size)
+    inputs = class_inputs(layer.bias_gradient, layer.weight_gradient)
+    logits = F.linear(inputs, layer.weight, layer.bias)
+    counts = label_counts(layer.bias_gradient, logits.softmax(1), seen.batch_size)
     return torch.arange(len(counts)).repeat_interleave(counts)
 
 
@@ -53,12 +65,14 @@ def last_layer(model: nn.Module, classes: int) -> tuple[str, str | None] | None:
     return None
 
 
-def _last_layer(model: nn.Module, seen: Observation) -> tuple[str, str | None]:
-    """The last layer; a model without one is refused."""
-    found = last_layer(model, seen.image.classes)
-    if found is None:
+def _last_layer(model: nn.Module, seen: Observation) -> LastLayer:
+    """The last layer with its gradients; where it is not there or not shared, labels cannot be had."""
+    found, shared = last_layer(model, seen.image.classes), mean_gradient(seen)
+    if found is None or found[0] not in shared:
         raise CapabilityError(
-            f"Labels cannot be recovered: the model has no last linear layer with {seen.image.classes} outputs. "
-            "Give the labels."
+            f"Labels cannot be recovered: no last linear layer with {seen.image.classes} outputs is shared. "
+            "Give the labels, or let them be optimised along (invgrad:labels=optimised)."
         )
-    return found
+    weight, bias = found
+    own = model.get_parameter(weight).detach(), None if bias is None else model.get_parameter(bias).detach()
+    return LastLayer(*own, shared[weight], None if bias is None else shared.get(bias))

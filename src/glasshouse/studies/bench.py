@@ -14,14 +14,16 @@ from torch import Tensor, nn
 
 from glasshouse import attacks, defenses
 from glasshouse.functional.threads import one_thread
-from glasshouse.models.own import build, load_weights
+from glasshouse.models.own import load_weights
 from glasshouse.store import ImageRecord
 from glasshouse.studies.assignment import assigned
 from glasshouse.studies.case import Case
+from glasshouse.studies.conditions import USUAL, Conditions
+from glasshouse.studies.networks import trained_network
 from glasshouse.studies.pictures import load_picture, to_pixels
 from glasshouse.studies.public import load_public
-from glasshouse.studies.victim import Shared, share
-from glasshouse.types import Batches, BatchNorm, ImageSpec, Observation, Progress, SharedUpdate
+from glasshouse.studies.victim import Shared, message, share
+from glasshouse.types import Batches, BatchNorm, ImageSpec, Observation, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class Bench:
             batchnorm=case.batchnorm,
             give_labels=case.labels == "given",
             rng=torch.Generator().manual_seed(case.random_seed("defense", "attack_spec", "versions", "public")),
+            conditions=case.conditions,
             batches=batches,
             public=public,
         )
@@ -124,8 +127,10 @@ class Bench:
     def network(self, weights: str) -> nn.Module:
         """The model with the weights that carry this hash."""
         if weights not in self._built:
-            model = build(self.model, self.image) if self.module is None else self.module
-            load_weights(model, self.directory / "models" / f"{weights}.safetensors")
+            file = self.directory / "models" / f"{weights}.safetensors"
+            model = trained_network(self.model, self.image, file) if self.module is None else self.module
+            if self.module is not None:
+                load_weights(model, file)
             self._built = {weights: model.eval()}  # one at a time: two rounds may share one module
         return self._built[weights]
 
@@ -136,6 +141,7 @@ def blank_observation(
     batch: int,
     batchnorm: BatchNorm,
     labels: str,
+    conditions: Conditions = USUAL,
     *,
     batches: Batches | None = None,
     public: bool = False,
@@ -143,12 +149,15 @@ def blank_observation(
     """An observation of the right shapes with nothing in it, for an attack to refuse before any work is done."""
     nothing = {name: torch.zeros_like(value) for name, value in model.named_parameters() if value.requires_grad}
     return Observation(
-        rounds=tuple(SharedUpdate(nothing, indices=indices) for indices in batches or (None,)),
+        rounds=tuple(message(conditions.shared(nothing), batch, conditions, indices) for indices in batches or (None,))
+        * conditions.observations,
         image=image,
         batch_size=batch,
         batchnorm=batchnorm,
         labels=torch.zeros(batch, dtype=torch.long) if labels == "given" else None,
         public=torch.zeros(1, *image.shape) if public else None,
+        running_statistics=batchnorm == "eval" or conditions.statistics != "none",
+        batch_statistics=() if conditions.statistics == "batch" else None,
     )
 
 

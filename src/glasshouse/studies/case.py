@@ -7,10 +7,11 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from glasshouse.studies.conditions import USUAL, Conditions
 from glasshouse.types import JSON, BatchNorm
 
 KEY_VERSION = 1
-AS_WRITTEN = ("dataset", "model", "defense", "attack")
+AS_WRITTEN = ("dataset", "model", "defense", "attack", "tuned")  # what was tuned is in the SPEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Case:
     seed: int
     versions: tuple[int, ...]
     public: str = ""
+    conditions: Conditions = USUAL
+    tuned: bool = False
 
     def key(self) -> str:
         """The content hash under which the result is kept."""
@@ -48,7 +51,9 @@ class Case:
     def described(self) -> JSON:
         """The case as plain JSON."""
         fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+        plain["conditions"] = self.conditions.changed()
+        return plain
 
     def random_seed(self, purpose: str, *without: str) -> int:
         """A seed for one purpose that depends on the case but for some fields.
@@ -59,11 +64,12 @@ class Case:
         return int(_digest([purpose, kept])[:15], 16)
 
     def _meaning(self) -> JSON:
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        """What decides the result; what is as usual stays out."""
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
         return {
             name: value
             for name, value in self.described().items()
-            if name not in AS_WRITTEN and value != defaults[name]
+            if name not in AS_WRITTEN and getattr(self, name) != usual[name]
         }
 
 

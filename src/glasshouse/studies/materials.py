@@ -7,16 +7,15 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from glasshouse import checks, data
 from glasshouse.data import ImageSet
+from glasshouse.data.crops import photo_crops
 from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
 GALLERY = 100
 PUBLIC = 10_000  # as many public images are enough for what is learned here
-PHOTO_SIZE = 256
 COPY = 0.02  # root mean squared difference of pixels in [0, 1] up to which two images are one
 
 
@@ -109,7 +108,7 @@ def _unknown(name: str, candidates: Tensor, images: Tensor) -> Tensor:
     checks.images(name, candidates)
     if candidates.shape[1:] != images.shape[1:]:
         raise DataError(f"{name} have shape {tuple(candidates.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
-    return candidates.float()[torch.tensor(_unlike(candidates.float(), images.float()))]
+    return candidates.float()[torch.tensor(unlike(candidates.float(), images.float()))]
 
 
 def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
@@ -118,7 +117,7 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     others = [place for place in drawn if place not in taken][:GALLERY]
     if others:
         originals, candidates = found.batch(taken)[0], found.batch(others)[0]
-        others = [place for place, new in zip(others, _unlike(candidates, originals), strict=True) if new]
+        others = [place for place, new in zip(others, unlike(candidates, originals), strict=True) if new]
     parts = [found.batch(others)[0]] if others else []
     origin = f"{len(others)} of the same data set"
     if len(others) < GALLERY:
@@ -127,23 +126,8 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     return torch.cat(parts), origin
 
 
-def _unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
+def unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
     """Which candidates are no copy of an original: a copy would tie with it and hide that it was seen."""
     first, second = (part.flatten(1).double() for part in (candidates, originals))
     nearest = torch.cdist(first, second).amin(1) / first.shape[1] ** 0.5
     return [bool(distance > COPY) for distance in nearest]
-
-
-def photo_crops(spec: ImageSpec, count: int, seed: int) -> Tensor:
-    """Random square crops of the embedded photographs in the shape asked for."""
-    channels = 1 if spec.channels == 1 else 3
-    photos = data.load("photos", size=PHOTO_SIZE).fitted(None, channels)
-    pictures, _ = photos.batch(range(len(photos)))
-    rng = torch.Generator().manual_seed(seed)
-    crops = []
-    for number in range(count):
-        side = int(torch.randint(PHOTO_SIZE // 4, PHOTO_SIZE * 3 // 4, (1,), generator=rng))
-        top, left = (int(torch.randint(0, PHOTO_SIZE - side, (1,), generator=rng)) for _ in range(2))
-        crop = pictures[number % len(pictures), None, :, top : top + side, left : left + side]
-        crops.append(F.interpolate(crop, size=(spec.height, spec.width), mode="area"))
-    return torch.cat(crops)
