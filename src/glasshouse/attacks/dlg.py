@@ -61,7 +61,7 @@ class DLG(InversionAttack):
         for number in range(self.restarts):
             start = torch.randn((seen.batch_size, *seen.image.shape), generator=rng)
             logits = torch.randn((seen.batch_size, seen.image.classes), generator=rng)
-            labels = self.fixed_labels(model, seen, rng=rng)
+            labels = self.fixed_labels(model, seen)
             tries.append(
                 self._descend(
                     network,
@@ -76,7 +76,7 @@ class DLG(InversionAttack):
         progress(1.0)
         return best(self.name, tries)
 
-    def fixed_labels(self, model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor | None:
+    def fixed_labels(self, model: nn.Module, seen: Observation) -> Tensor | None:
         """Labels that need no optimising; DLG has none."""
         return None
 

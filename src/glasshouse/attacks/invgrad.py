@@ -119,7 +119,7 @@ class InvGrad(InversionAttack):
         attempts: list[Attempt] = []
         for one, rng in zip(seen, rngs, strict=True):
             target = mean_gradient(one)
-            labels = self._labels(model, one, rng)
+            labels = self._labels(model, one)
             problem = Problem(trusted(model, target, self.layers, self.skip), labels)
             attempts += [Attempt(one, problem, rng)] * self.restarts
         tries = self._descend(model, attempts, progress)
@@ -130,11 +130,11 @@ class InvGrad(InversionAttack):
                 tries[number] = found
         return [best(self.name, tries[at : at + self.restarts]) for at in range(0, len(tries), self.restarts)]
 
-    def _labels(self, model: nn.Module, seen: Observation, rng: torch.Generator) -> Tensor:
+    def _labels(self, model: nn.Module, seen: Observation) -> Tensor:
         """The labels to begin with; those that are optimised begin anywhere."""
         if self.labels == "optimised":
             return torch.zeros(seen.batch_size, dtype=torch.long)
-        return known_labels(model, seen, rng=rng)
+        return known_labels(model, seen)
 
     def _explanation(self, model: nn.Module, attempts: Sequence[Attempt]) -> Explanation:
         """The engine where it fits; autograd for updates, and for labels that are optimised along."""

@@ -25,19 +25,19 @@ class LastLayer:
     bias_gradient: Tensor | None
 
 
-def row_sum_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor:
+def row_sum_labels(model: nn.Module, seen: Observation) -> Tensor:
     """The label of one image as iDLG reads it; labels of a batch as ``recovered_labels`` does."""
     if seen.batch_size > 1:
-        return recovered_labels(model, seen, rng=rng)
+        return recovered_labels(model, seen)
     return torch.tensor([row_sum_label(_last_layer(model, seen).weight_gradient)])
 
 
-def known_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor:
+def known_labels(model: nn.Module, seen: Observation) -> Tensor:
     """The labels given to the attacker, else those recovered from the gradient: (batch,)."""
-    return recovered_labels(model, seen, rng=rng) if seen.labels is None else seen.labels
+    return recovered_labels(model, seen) if seen.labels is None else seen.labels
 
 
-def recovered_labels(model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor:
+def recovered_labels(model: nn.Module, seen: Observation) -> Tensor:
     """Read the labels off the last layer's gradient: exact for one image, an estimate for a batch."""
     layer = _last_layer(model, seen)
     if seen.batch_size == 1:
