@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup audit test lint bench clean
+.PHONY: help setup audit test soak lint bench clean system
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -29,8 +29,20 @@ lint: $(VENV)/.tested ## style and types
 	$(VENV)/bin/ruff format --check --quiet .
 	$(VENV)/bin/mypy
 
-test: lint ## style, types and all tests with branch coverage
+# what the tests of the page and of PostgreSQL need beyond pip; where it cannot be installed they skip and say why
+system:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  ! { command -v chromium && ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1; then \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium postgresql; } >/dev/null 2>&1 || \
+	  echo "chromium and postgresql cannot be installed: their tests are skipped"; fi
+
+test: ## style, types and all tests with branch coverage
+	$(MAKE) --no-print-directory -j2 system lint
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --cov --cov-report=term
+
+soak: system $(VENV)/.tested ## the long tests: 200 kills on each database, 2,000 odd requests; writes docs/reliability.md
+	$(VENV)/bin/python docs/generate_reliability.py
 
 bench: $(VENV)/.tested ## speed, as ratios measured in one run; writes benchmarks/results and docs/benchmarks.md
 	$(VENV)/bin/python benchmarks/run.py

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import secrets
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from tests.postgres import fresh_database, running_server
 
 from glasshouse import data
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
@@ -38,6 +42,46 @@ def real_data() -> Path:
     return Path(root)
 
 
+@pytest.fixture(scope="session")
+def voted(tmp_path_factory) -> Path:
+    """A table of votes: 6 models x 20 originals x 4 annotators; psnr and lpips see what people see, other sees nothing.
+
+    A few votes are missing, and one image has none.
+    """
+    random = np.random.default_rng(0)
+    rows = ["config,set_index,gt_fine,gt_name,annot1,annot2,annot3,annot4,frac_recognized,psnr,lpips,other"]
+    easy = random.normal(size=20)
+    for model in range(6):
+        for original in range(20):
+            seen = 0.5 * model - 1.2 + easy[original] + random.normal()
+            hits = seen + random.normal(size=4) > 0
+            votes = [str(original) if hit else random.choice(["-1", "55"]) for hit in hits]
+            votes = ["" if random.random() < 0.05 else vote for vote in votes]
+            votes = [""] * 4 if (model, original) == (2, 3) else votes
+            metrics = f"{12 + seen + 0.5 * random.normal():.3f},{0.5 - 0.1 * seen:.4f},{random.normal():.3f}"
+            rows.append(f"model {model},{100 + original},{original},thing,{','.join(votes)},{hits.mean()},{metrics}")
+    path = tmp_path_factory.mktemp("votes") / "votes.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """A PostgreSQL server, started once where it is first needed."""
+    with running_server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Where votes lie: None for a study's own SQLite file, else the URL of an empty database of the server."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with fresh_database(request.getfixturevalue("postgresql"), f"votes_{secrets.token_hex(4)}") as url:
+            yield url
+
+
 #: Runs the command line with words, an environment and files to print to; a text, so that it can be sent as it is.
 RUN = """
 import os, sys
@@ -51,17 +95,37 @@ main()
 """
 
 
-@pytest.fixture
-def glasshouse(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command line in a process of its own, forked from a server that has imported torch once for all tests."""
+@pytest.fixture(scope="session")
+def forks() -> ForkServerContext:
+    """Starts processes from one server that has imported, once for all tests, what takes long."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["glasshouse.studies.audit", "glasshouse.reports.page", "glasshouse.cli.main"])
+    context.set_forkserver_preload(
+        [
+            "__main__",
+            "glasshouse.studies.audit",
+            "glasshouse.reports.page",
+            "glasshouse.cli.main",
+            "glasshouse.annotate.serve",
+            "sqlalchemy.dialects.postgresql.psycopg",
+            "uvicorn.lifespan.on",
+            "uvicorn.protocols.http.auto",
+            "uvicorn.protocols.websockets.auto",
+        ]
+    )
+    return context
+
+
+@pytest.fixture
+def glasshouse(
+    forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command line in a process of its own, forked from a server that has imported torch once for all tests."""
 
     def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         folder = tmp_path_factory.mktemp("printed")
         printed = {name: str(folder / name) for name in ("out", "errors")}
         given = {"words": words, "environment": {**os.environ, **environment}, **printed}
-        process = context.Process(target=exec, args=(RUN, given))
+        process = forks.Process(target=exec, args=(RUN, given))
         process.start()
         process.join()
         out, errors = (Path(file).read_text(encoding="utf-8") for file in printed.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -63,11 +64,16 @@ def test_bad_reconstructions(images, message):
 def test_ranges_and_choices():
     checks.at_least("x", 1, 1)
     checks.between("x", 1, 0, 1)
+    checks.whole("x", np.int64(1), 0, 1)
     checks.one_of("x", "a", ("a", "b"))
     for call in (
         lambda: checks.at_least("x", 0.5, 1),
         lambda: checks.at_least("x", float("inf"), 1),
         lambda: checks.between("x", 2, 0, 1),
+        lambda: checks.whole("x", True, 0, 1),
+        lambda: checks.whole("x", 1.0, 0, 1),
+        lambda: checks.whole("x", "1", 0, 1),
+        lambda: checks.whole("x", 2, 0, 1),
         lambda: checks.one_of("x", "c", ("a", "b")),
     ):
         with pytest.raises(SettingError, match="x="):

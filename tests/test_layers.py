@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "glasshouse"
@@ -10,14 +11,15 @@ SOURCE = Path(__file__).parents[1] / "src" / "glasshouse"
 ROWS = (
     {"__main__"},
     {"cli"},
-    {"reports"},
+    {"reports", "annotate"},
     {"studies"},
-    {"attacks", "membership", "metrics", "collection"},
+    {"federated"},
+    {"attacks", "membership", "metrics", "collection", "votes"},
     {"defenses", "semsim"},
     {"training", "store"},
     {"data", "models"},
     {"functional", "weights"},
-    {"registry", "checks", "files", "pickles", "torchvision_cpu"},
+    {"registry", "checks", "files", "plans", "pickles", "torchvision_cpu"},
     {"types", "errors", "failpoints", "versions"},
 )
 LEVEL = {room: len(ROWS) - number for number, row in enumerate(ROWS) for room in row}
@@ -59,3 +61,8 @@ def test_imports_go_down_only():
 def test_the_store_knows_no_torch():
     for path in (SOURCE / "store").rglob("*.py"):
         assert "torch" not in path.read_text(encoding="utf-8")
+
+
+def test_only_the_annotation_page_knows_the_web_framework():
+    web = re.compile(r"^\s*(?:from|import) (?:fastapi|starlette|pydantic|uvicorn)\b", re.MULTILINE)
+    assert {room_of(path) for path in files() if web.search(path.read_text(encoding="utf-8"))} == {"annotate"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 from glasshouse.errors import AttackError, DataError, SettingError
 from glasshouse.types import ImageSpec
@@ -17,6 +18,12 @@ def at_least(name: str, value: float, low: float) -> None:
     """Refuse a setting below ``low`` or not finite."""
     if not math.isfinite(value) or value < low:
         raise SettingError(f"{name}={value:g} is out of range: use a finite number of at least {low:g}.")
+
+
+def whole(name: str, value: object, low: int, high: int) -> None:
+    """Refuse anything but a whole number in [low, high]; true and 1.0 are none."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or not low <= operator.index(value) <= high:
+        raise SettingError(f"{name}={value} is out of range: use a whole number from {low} to {high}.")
 
 
 def between(name: str, value: float, low: float, high: float) -> None:

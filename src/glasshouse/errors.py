@@ -58,3 +58,11 @@ class NotDefinedError(GlasshouseError):
 
 class StudyError(GlasshouseError):
     """A study directory that cannot be read, written or continued."""
+
+
+class LeakError(GlasshouseError):
+    """An update that shows too much of private images to be sent."""
+
+
+class VoteError(GlasshouseError, ValueError):
+    """A vote, an item or an annotator that cannot be taken as given."""

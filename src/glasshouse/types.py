@@ -18,11 +18,24 @@ if TYPE_CHECKING:
 #: Called with the share of the work done, in [0, 1].
 Progress = Callable[[float], None]
 
+#: Places of images, among those behind an observation, that each of several messages is about.
+Batches = tuple[tuple[int, ...], ...]
+
 #: How batch norm behaved when the shared gradient was computed.
 BatchNorm = Literal["eval", "train"]
 
 #: Where a defense acts: on the gradients a client shares now, on those it trained with, or on both.
 Place = Literal["gradient", "training", "both"]
+
+
+class Stage(StrEnum):
+    """Where in a client's work a defense acts; decisions are made by these, tables show ``acts_on``."""
+
+    IMAGES = "images"
+    LABELS = "labels"
+    COMPUTING = "computing the gradient"
+    TRAINING = "training"
+    SHARING = "sharing the gradient"
 
 
 def no_progress(share: float) -> None:
@@ -54,6 +67,7 @@ class Capability(StrEnum):
     UPDATE = "update"
     LABELS = "labels"
     RUNNING_STATISTICS = "running statistics"
+    BATCH_STATISTICS = "batch statistics"
     SAMPLE_INDICES = "sample indices"
     PUBLIC_IMAGES = "public images"
 
@@ -62,7 +76,9 @@ class Capability(StrEnum):
 class SharedUpdate:
     """One message the server saw: a gradient, or the weight difference after several local steps.
 
-    ``tensors`` maps the model's parameter names to tensors of the parameters' shapes.
+    ``tensors`` maps the model's parameter names, all or some of them, to tensors of the parameters' shapes. An update
+    is the weights before minus those after, so that one local step shares the gradient times the learning rate.
+    ``local_batch`` is how many images each local step saw, in the order of the client's; None means all of them.
     """
 
     tensors: Mapping[str, Tensor]
@@ -70,11 +86,18 @@ class SharedUpdate:
     local_steps: int = 1
     learning_rate: float | None = None
     indices: tuple[int, ...] | None = None
+    local_batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """All that an attacker may know. It never holds the images that are to be found."""
+    """All that an attacker may know. It never holds the images that are to be found.
+
+    ``public`` are images (M, C, H, W) of others; ``defense`` is the SPEC of the client's defense, without key or
+    random numbers: most attacks ignore it.
+    ``running_statistics`` says whether those of batch norm are known; ``batch_statistics`` are, for a stronger
+    attacker, mean and variance (channels,) of the private batch in every batch norm layer, in the order of calls.
+    """
 
     rounds: tuple[SharedUpdate, ...]
     image: ImageSpec
@@ -82,6 +105,9 @@ class Observation:
     batchnorm: BatchNorm = "eval"
     labels: Tensor | None = None
     public: Tensor | None = None
+    defense: str = "none"
+    running_statistics: bool = True
+    batch_statistics: tuple[tuple[Tensor, Tensor], ...] | None = None
 
     @property
     def offers(self) -> frozenset[Capability]:
@@ -90,7 +116,8 @@ class Observation:
             Capability.GRADIENT: any(seen.kind == "gradient" for seen in self.rounds),
             Capability.UPDATE: any(seen.kind == "update" for seen in self.rounds),
             Capability.LABELS: self.labels is not None,
-            Capability.RUNNING_STATISTICS: self.batchnorm == "eval",
+            Capability.RUNNING_STATISTICS: self.running_statistics,
+            Capability.BATCH_STATISTICS: self.batch_statistics is not None,
             Capability.SAMPLE_INDICES: any(seen.indices is not None for seen in self.rounds),
             Capability.PUBLIC_IMAGES: self.public is not None,
         }
@@ -124,6 +151,9 @@ class Threat:
     round: str
     tuning: str
     snr_db: float | None
+    adversary: str = "none"
+    observations: int = 1
+    layers: str = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +172,9 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 JSON = dict[str, Any]
+
+
+def flat(name: str, value: Interval | None) -> JSON:
+    """A value and the ends of its interval as three entries: ``name``, ``name_low``, ``name_high``."""
+    ends = (None, None, None) if value is None else (value.mean, value.low, value.high)
+    return {f"{name}{end}": finite_or_none(one) for end, one in zip(("", "_low", "_high"), ends, strict=True)}

@@ -17,17 +17,34 @@ from glasshouse.types import Capability, ImageSpec, Observation, Reconstruction
 SPEC = ImageSpec(3, 16, 16, 10)
 #: Models for attacks that refuse the LeNet on which all others are tried.
 VICTIMS = {
+    "cafe": "vertical:width=4,units=8",
     "fc_inversion": "mlp:width=32",
     "gradattack": "resnet20:width=4",
     "imprint": "imprinted:bins=64",
     "rgap": "rgapnet",
 }
 CLOSED_FORM = {"fc_inversion", "imprint", "rgap"}
-ONE_IMAGE = {"fc_inversion", "rgap"}
+ONE_IMAGE = {"fc_inversion", "learned", "rgap"}
 
 
 def short(name: str) -> InversionAttack:
     return with_steps(attacks.create(name), 3)
+
+
+@pytest.fixture
+def watch(name, observe):
+    """What a server sees that has all that the attack needs."""
+
+    def seen(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> Observation:
+        found = observe(model, images, labels, give=Capability.LABELS in attacks.get(name).needs)
+        batches = attacks.create(name).batches(len(images))
+        if batches is not None:
+            parts = [(batch, observe(model, images[list(batch)], labels[list(batch)])) for batch in batches]
+            rounds = [dataclasses.replace(part.rounds[0], indices=batch) for batch, part in parts]
+            found = dataclasses.replace(found, rounds=tuple(rounds))
+        return dataclasses.replace(found, public=torch.rand(6, *images.shape[1:], generator=rng()))
+
+    return seen
 
 
 @pytest.fixture
@@ -40,8 +57,8 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 @pytest.mark.parametrize("name", attacks.names())
-def test_same_seed_same_result(name, victim, small_photos, observe):
-    seen = observe(victim, small_photos[:1], torch.tensor([3]))
+def test_same_seed_same_result(name, victim, small_photos, watch):
+    seen = watch(victim, small_photos[:1], torch.tensor([3]))
     first, second, other = (short(name)(victim, seen, rng=rng(seed)) for seed in (0, 0, 1))
     assert torch.equal(first.images, second.images)
     assert first.objective == second.objective
@@ -49,35 +66,35 @@ def test_same_seed_same_result(name, victim, small_photos, observe):
 
 
 @pytest.mark.parametrize("name", attacks.names())
-def test_missing_needs_are_refused_before_any_work(name, victim, small_photos, observe):
-    seen = observe(victim, small_photos[:1], torch.tensor([3]))
-    update = dataclasses.replace(seen.rounds[0], kind="update")
-    blind = dataclasses.replace(seen, rounds=(update,))
-    with pytest.raises(CapabilityError, match="needs gradient"):
+def test_missing_needs_are_refused_before_any_work(name, victim, small_photos, watch):
+    seen = watch(victim, small_photos[:1], torch.tensor([3]))
+    update = dataclasses.replace(seen.rounds[0], kind="update")  # of a learning rate that nobody told
+    blind = dataclasses.replace(seen, rounds=(update,), labels=None)
+    with pytest.raises(CapabilityError, match=f"needs {min(attacks.get(name).needs - blind.offers)}"):
         short(name)(victim, blind, rng=rng())
 
 
 @pytest.mark.parametrize("name", sorted(VICTIMS))
-def test_a_model_that_cannot_be_attacked_is_refused_with_what_to_do_instead(name, lenet, small_photos, observe):
-    seen = observe(lenet, small_photos[:1], torch.tensor([3]))
+def test_a_model_that_cannot_be_attacked_is_refused_with_what_to_do_instead(name, lenet, small_photos, watch):
+    seen = watch(lenet, small_photos[:1], torch.tensor([3]))
     with pytest.raises(ModelError, match=r"(?i)use .*invgrad"):
         short(name)(lenet, seen, rng=rng())
 
 
 @pytest.mark.parametrize("name", attacks.names())
-def test_the_model_is_left_as_it_was(name, victim, small_photos, observe):
+def test_the_model_is_left_as_it_was(name, victim, small_photos, watch):
     before = {key: value.clone() for key, value in victim.state_dict().items()}
-    short(name)(victim, observe(victim, small_photos[:1], torch.tensor([3])), rng=rng())
+    short(name)(victim, watch(victim, small_photos[:1], torch.tensor([3])), rng=rng())
     assert all(torch.equal(before[key], value) for key, value in victim.state_dict().items())
     assert not victim.training
     assert all(parameter.grad is None for parameter in victim.parameters())
 
 
 @pytest.mark.parametrize("name", attacks.names())
-def test_batches_and_progress(name, victim, small_photos, observe):
+def test_batches_and_progress(name, victim, small_photos, watch):
     shares: list[float] = []
     batch = 1 if name in ONE_IMAGE else 3
-    seen = observe(victim, small_photos[:batch], torch.tensor([1, 2, 2])[:batch])
+    seen = watch(victim, small_photos[:batch], torch.tensor([1, 2, 2])[:batch])
     result = short(name)(victim, seen, rng=rng(), progress=shares.append)
     assert result.images.shape == (batch, 3, 16, 16)
     assert shares[-1] == pytest.approx(1.0)
@@ -85,15 +102,16 @@ def test_batches_and_progress(name, victim, small_photos, observe):
 
 
 @pytest.mark.parametrize("name", sorted(ONE_IMAGE))
-def test_batches_are_refused_where_only_one_image_can_be_found(name, victim, small_photos, observe):
-    seen = observe(victim, small_photos[:3], torch.tensor([1, 2, 2]))
+def test_batches_are_refused_where_only_one_image_can_be_found(name, victim, small_photos, watch):
+    seen = watch(victim, small_photos[:3], torch.tensor([1, 2, 2]))
     with pytest.raises(CapabilityError, match=r"one image, not of 3.*use a batch of 1"):
         short(name)(victim, seen, rng=rng())
 
 
 def test_an_observation_has_no_room_for_the_truth():
     assert {field.name for field in dataclasses.fields(Observation)} == {
-        "rounds", "image", "batch_size", "batchnorm", "labels", "public",
+        "rounds", "image", "batch_size", "batchnorm", "labels", "public", "defense",
+        "running_statistics", "batch_statistics",
     }  # fmt: skip
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
+from torch import nn
 
 from glasshouse import models
 from glasshouse.attacks import attacks
@@ -35,3 +38,49 @@ def test_refuses_networks_that_are_not_smooth(small_photos, observe):
     seen = observe(model, small_photos[:1], torch.tensor([1]))
     with pytest.raises(ModelError, match=r"smooth network.*use invgrad"):
         attacks.create("dlg")(model, seen, rng=rng())
+
+
+class Functional(nn.Module):
+    """A network without a single rough module that calls ReLU all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(768, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.relu(self.layer(x.flatten(1)))
+
+
+def test_refuses_relu_that_is_called_by_itself(small_photos, observe):
+    seen = observe(Functional(), small_photos[:1], torch.tensor([1]))
+    with pytest.raises(ModelError, match=r"calls relu.*use invgrad"):
+        attacks.create("dlg")(Functional(), seen, rng=rng())
+
+
+def test_double_precision_goes_further(lenet, small_photos, observe):
+    seen = observe(lenet, small_photos[1:2], torch.tensor([4]))
+    single, double = (
+        attacks.create(f"dlg:steps=25,restarts=1,stop_below=0,float64={yes}")(lenet, seen, rng=rng(1))
+        for yes in ("no", "yes")
+    )
+    assert double.images.dtype == torch.float32
+    assert double.objective < single.objective
+    assert next(lenet.parameters()).dtype == torch.float32
+
+
+def test_what_was_best_on_the_way_is_kept(lenet, small_photos, observe, monkeypatch):
+    """An optimiser that leaves the valley: the result is where it began, not where it ended."""
+    seen = observe(lenet, small_photos[1:2], torch.tensor([4]))
+
+    class Leaving(torch.optim.LBFGS):
+        def step(self, closure):
+            value = closure()
+            with torch.no_grad():
+                for one in self.param_groups[0]["params"]:
+                    one.add_(3.0)
+            return value
+
+    still = attacks.create("dlg:steps=1,restarts=1")
+    monkeypatch.setattr(torch.optim, "LBFGS", Leaving)
+    once, often = (dataclasses.replace(still, steps=steps)(lenet, seen, rng=rng(1)) for steps in (1, 4))
+    assert often.objective <= once.objective

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
 from glasshouse import models
 from glasshouse.attacks import attacks
-from glasshouse.attacks.gradattack import GradAttack, statistics
+from glasshouse.attacks.gradattack import GradAttack
 from glasshouse.attacks.invgrad import InvGrad
 from glasshouse.errors import CapabilityError, SettingError
-from glasshouse.models.batchnorm import batchnorm_layers, batchnorm_mode
+from glasshouse.models.batchnorm import batchnorm_layers, batchnorm_mode, watched
 from glasshouse.training import Recipe, fit
-from glasshouse.types import ImageSpec
+from glasshouse.types import ImageSpec, Observation
 
 SPEC = ImageSpec(3, 16, 16, 10)
 
@@ -35,7 +37,7 @@ def test_the_prior_is_the_sum_over_layers(resnet, small_photos):
     ]
     with torch.no_grad():
         resnet(small_photos)
-        with statistics(resnet, 2) as found:
+        with watched(resnet, 2) as found:
             resnet(small_photos)
     for handle in handles:
         handle.remove()
@@ -45,7 +47,9 @@ def test_the_prior_is_the_sum_over_layers(resnet, small_photos):
             mean = torch.stack([own[:, channel].mean() for channel in range(own.shape[1])])
             variance = torch.stack([own[:, channel].var(unbiased=False) for channel in range(own.shape[1])])
             wanted = torch.dist(mean, layer.running_mean) + torch.dist(variance, layer.running_var)
-            torch.testing.assert_close(found[number][problem], wanted)
+            distance = torch.dist(found[number].mean[problem], layer.running_mean)
+            distance += torch.dist(found[number].variance[problem], layer.running_var)
+            torch.testing.assert_close(distance, wanted)
     assert not any(layer._forward_pre_hooks for layer in layers)
 
 
@@ -57,8 +61,7 @@ def test_presets_are_the_published_weights():
     x = torch.rand(1, 3, 16, 16)
     values = []
     for attack in (strong, own):
-        seen = type("Seen", (), {"batch_size": 1})
-        values.append(float(attack.prior(model, seen, x, x)))
+        values.append(float(attack.prior(model, [Observation((), SPEC, 1)], x, x).detach()))
     assert values[0] == values[1] > 0
 
 
@@ -67,14 +70,13 @@ def test_the_prior_brings_the_statistics_nearer(resnet, small_photos, observe):
     distances = []
     for attack in (InvGrad(steps=40, tv=0.01), GradAttack(steps=40, preset="own", tv=0.01, bn=1.0)):
         found = attack(resnet, seen, rng=torch.Generator().manual_seed(0))
-        with torch.no_grad(), statistics(resnet, 1) as each:
-            resnet(found.images)
-        distances.append(float(torch.stack(each).sum()))
+        distances.append(float(GradAttack(preset="own", tv=0, bn=1).prior(resnet, [seen], *[found.images] * 2)))
     assert distances[1] < 0.8 * distances[0]
 
 
 def test_train_mode_tells_no_running_statistics(resnet, small_photos, observe):
     seen = observe(resnet, small_photos[:2], torch.tensor([3, 4]), mode="train")
+    seen = dataclasses.replace(seen, running_statistics=False)
     with batchnorm_mode(resnet, "train"), pytest.raises(CapabilityError, match="running statistics"):
         GradAttack(steps=1)(resnet, seen, rng=torch.Generator().manual_seed(0))
 
@@ -82,3 +84,31 @@ def test_train_mode_tells_no_running_statistics(resnet, small_photos, observe):
 def test_weights_beside_a_preset_are_refused():
     with pytest.raises(SettingError, match="preset=own"):
         attacks.create("gradattack:bn=0.5")
+
+
+def test_exact_statistics_are_met_by_the_truth_and_need_to_be_given_away(resnet, small_photos, observe):
+    seen = observe(resnet, small_photos[:2], torch.tensor([3, 4]), mode="train", give=True)
+    exact, running = (GradAttack(steps=2, preset="own", tv=0, bn=1, statistics=kind) for kind in ("exact", "running"))
+    with pytest.raises(CapabilityError, match="--statistics batch"):
+        exact(resnet, seen, rng=torch.Generator().manual_seed(0))
+    with torch.no_grad(), batchnorm_mode(resnet, "train"), watched(resnet, 2) as found:
+        resnet(small_photos[:2])
+    told = dataclasses.replace(seen, batch_statistics=tuple((one.mean[0], one.variance[0]) for one in found))
+    with torch.no_grad(), batchnorm_mode(resnet, "train"):
+        right, wrong = (one.prior(resnet, [told], *[small_photos[:2]] * 2) for one in (exact, running))
+    assert float(right) < 1e-3 < float(wrong)
+    assert exact(resnet, told, rng=torch.Generator().manual_seed(0)).images.shape == (2, 3, 16, 16)
+
+
+def test_each_observation_is_held_to_its_own_statistics(resnet, small_photos, observe):
+    each = []
+    for number in range(2):
+        image = small_photos[number : number + 1]
+        with torch.no_grad(), watched(resnet, 1) as found:
+            resnet(image)
+        known = tuple((one.mean[0], one.variance[0]) for one in found)
+        each.append(dataclasses.replace(observe(resnet, image, torch.tensor([3])), batch_statistics=known))
+    attack = GradAttack(preset="own", tv=0, bn=1, statistics="exact")
+    with torch.no_grad():
+        right, swapped = (attack.prior(resnet, order, *[small_photos[:2]] * 2) for order in (each, each[::-1]))
+    assert float(right.max()) < 1e-3 < float(swapped.min())

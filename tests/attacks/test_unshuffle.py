@@ -10,8 +10,10 @@ from glasshouse import data
 from glasshouse.attacks import attacks
 from glasshouse.attacks.unshuffle import unshuffled
 from glasshouse.attacks.unshuffling.grid import groups
+from glasshouse.attacks.unshuffling.thumbnail import thumbnail
 from glasshouse.defenses import create as create_defense
 from glasshouse.defenses import csvar
+from glasshouse.errors import SettingError
 from glasshouse.metrics import create as create_metric
 
 KEY = bytes(range(32))
@@ -108,3 +110,41 @@ def test_it_is_invgrad_and_then_the_jigsaw(lenet, small_photos, observe):
             one, two = (x.images[..., top : top + 4, left : left + 4].flatten(2) for x in (plain, found))
             assert torch.equal(one.sort().values, two.sort().values)
     assert attacks.create("unshuffle:steps=7,tv=0.01").steps == 7
+
+
+def found_by(lenet, seen, spec: str) -> torch.Tensor:
+    return attacks.create(f"unshuffle:steps=2,{spec}")(lenet, seen, rng=rng()).images
+
+
+def test_each_part_makes_its_own_picture_of_what_was_found(lenet, small_photos, observe):
+    hidden = create_defense("csvar").on_images(small_photos[:2], rng=rng(1))
+    seen = observe(lenet, hidden, torch.tensor([1, 2]))
+    plain = attacks.create("invgrad:steps=2")(lenet, seen, rng=rng()).images
+    assert torch.equal(found_by(lenet, seen, "part=thumbnail"), thumbnail(plain, 4))
+    unmixed = found_by(lenet, seen, "part=unmixed")
+    assert torch.equal(unmixed[:, 1], plain[:, 1])  # all channels follow the middle one
+    assert torch.equal(unmixed.flatten(2).sort().values, plain.flatten(2).sort().values)
+    assert torch.equal(found_by(lenet, seen, "part=unmixed,channel_wise=false"), plain)
+    learned = found_by(lenet, seen, "part=learned,practice=1")
+    assert torch.equal(learned, found_by(lenet, seen, "part=learned,practice=1"))
+    assert not torch.equal(learned, found_by(lenet, seen, "part=learned,practice=2"))
+
+
+def test_known_settings_of_the_shuffle_are_used(lenet, small_photos, observe):
+    seen = observe(lenet, small_photos[:2], torch.tensor([1, 2]))
+    left = rng()  # as the inversion leaves it
+    plain = attacks.create("invgrad:steps=2")(lenet, seen, rng=left).images
+    seeds = torch.randint(0, 2**31, (2,), generator=left).tolist()
+    told = found_by(lenet, seen, "block_size=2,channel_wise=false")
+    for image, seed, made in zip(plain, seeds, told, strict=True):
+        assert torch.equal(made, unshuffled(image, seed, groups(image.numpy(), 2), channel_wise=False))
+
+
+@pytest.mark.parametrize("text", ["block_size=0", "practice=0", "steps=0"])
+def test_bad_settings(text):
+    with pytest.raises(SettingError, match=f"{text} is out of range"):
+        attacks.create(f"unshuffle:{text}")
+
+
+def test_its_version_is_its_own():
+    assert attacks.create("unshuffle").version != attacks.create("invgrad").version

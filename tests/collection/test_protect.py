@@ -153,6 +153,43 @@ def test_a_second_run_writes_nothing_again(archive, tmp_path):
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.png")}
 
 
+@pytest.mark.parametrize("files", FORMATS)
+def test_restoring_goes_on_after_a_failure(archive, tmp_path, monkeypatch, files):
+    protect(archive, tmp_path / "out", key=KEY, epochs=1, files=files)
+    restored = []
+
+    def fill_up(path: Path, data: bytes) -> None:
+        if len(restored) == 5 and path.suffix == ".png":
+            raise StudyError("No space left")
+        restored.extend([path] if path.suffix == ".png" else [])
+        write_atomic(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules[unprotect.__module__], "write_atomic", fill_up)
+        with pytest.raises(StudyError, match="No space left"):
+            unprotect(tmp_path / "out", tmp_path / "back", key=KEY)
+    times = {path: path.stat().st_mtime_ns for path in restored}
+    assert len(times) == 5
+    (tmp_path / "back" / f".{'0' * 16}.part").touch()  # as a kill would leave it
+    assert unprotect(tmp_path / "out", tmp_path / "back", key=KEY) == 12
+    assert times == {path: path.stat().st_mtime_ns for path in restored}
+    raw = np.load(archive)
+    for name, pixels in pictures(tmp_path / "back").items():
+        part, number = name.split("/")
+        assert np.array_equal(pixels, raw[part][int(number)])
+    assert {path.suffix for path in (tmp_path / "back").rglob("*") if path.is_file()} == {".png"}
+    with pytest.raises(DataError, match="not empty"):
+        unprotect(tmp_path / "out", tmp_path / "back", key=KEY)
+
+
+def test_another_sets_half_restored_directory_is_refused(archive, tmp_path):
+    protect(archive, tmp_path / "out", key=KEY, epochs=1)
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back" / ".restoring").write_text("another")
+    with pytest.raises(DataError, match="not empty"):
+        unprotect(tmp_path / "out", tmp_path / "back", key=KEY)
+
+
 def test_the_wrong_key_settings_and_directories_are_refused(archive, tmp_path):
     protect(archive, tmp_path / "out", key=KEY, epochs=2)
     with pytest.raises(DataError, match="another key"):

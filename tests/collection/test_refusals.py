@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import pytest
 from PIL import Image
 
 from glasshouse.collection import protect, unprotect
+from glasshouse.collection.formats import FORMATS, Npz
 from glasshouse.collection.manifest import NAME
-from glasshouse.errors import GlasshouseError, SettingError
+from glasshouse.collection.sources import open_source
+from glasshouse.errors import DataError, GlasshouseError, SettingError
 
 KEY = bytes(range(32))
 
@@ -111,6 +114,55 @@ def test_an_archive_with_another_number_of_images_is_refused(tmp_path, rows):
         unprotect(tmp_path / "out", tmp_path / "back", key=KEY)
 
 
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    source = folder(tmp_path / "in", "a")
+    (source / "closed").mkdir()
+    listed = os.scandir
+
+    def closed(path):
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(DataError, match=r"closed cannot be listed \(Permission denied\)"):
+        protect(source, tmp_path / "out", key=KEY, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        (np.zeros((3, 0, 8, 3), np.uint8), "whose images are empty"),
+        (np.full((3, 8, 8, 3), np.nan, np.float32), "give 8-bit"),
+    ],
+)
+def test_a_source_that_is_refused_leaves_nothing_that_refuses_the_next(tmp_path, pixels, message):
+    np.savez(tmp_path / "bad.npz", x_train=pixels, y_train=np.zeros(3))
+    with pytest.raises(DataError, match=message):
+        protect(tmp_path / "bad.npz", tmp_path / "out", key=KEY, epochs=1)
+    assert {path.name for path in (tmp_path / "out").iterdir()} <= {".lock"}
+    assert protect(folder(tmp_path / "in", "ab"), tmp_path / "out", key=KEY, epochs=2, files="npz").images == 2
+
+
+def test_what_was_written_is_not_forgotten(tmp_path, monkeypatch):
+    source = folder(tmp_path / "in", "abc")
+    (source / "c.png").unlink()
+    folder(source, "d", size=8)
+    monkeypatch.setitem(FORMATS, "npz", Npz(images=2))
+    folder(source, "e", size=16)
+    with pytest.raises(DataError, match="different shapes"):
+        protect(source, tmp_path / "out", key=KEY, epochs=1, files="npz")
+    with pytest.raises(DataError, match="other settings"):
+        protect(source, tmp_path / "out", key=KEY, epochs=1, files="png")
+
+
+def test_some_images_of_a_source(tmp_path):
+    source = folder(tmp_path / "in", "abc")
+    np.savez(tmp_path / "set.npz", x_train=np.zeros((3, 8, 8), np.uint8))
+    assert [one.identity for one in open_source(source).some({"a", "c", "z"})] == ["a", "c"]
+    assert [one.identity for one in open_source(tmp_path / "set.npz").some({"x_train/000001"})] == ["x_train/000001"]
+
+
 def test_names_that_are_no_text_are_kept(tmp_path):
     source = folder(tmp_path / "in", "a")
     (source / "a.png").rename(source / "b\udcff.png")
@@ -119,6 +171,7 @@ def test_names_that_are_no_text_are_kept(tmp_path):
 
 def test_a_full_disk_leaves_no_half_of_a_key(tmp_path):
     code = f"""
+import os
 import resource
 from pathlib import Path
 from glasshouse.collection import new_key

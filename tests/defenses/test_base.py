@@ -7,6 +7,8 @@ import torch
 
 from glasshouse.defenses import create, defenses
 from glasshouse.defenses.base import GradientDefense
+from glasshouse.training import Samples
+from glasshouse.types import Stage
 
 GRADIENTS = {"a": torch.linspace(-1, 1, 60).view(3, 4, 5), "b": torch.linspace(-2, 3, 7)}
 
@@ -46,6 +48,27 @@ def test_acts_where_it_says(name):
         ]
         assert changed == [shared, trained]
         assert at.replace("both", "training and shared gradient") in defense.acts_on
+        assert (Stage.SHARING in defense.stages, Stage.TRAINING in defense.stages) == (shared, trained)
+        assert defense.idle_in_training == (not trained)
+
+
+def test_a_chain_is_idle_in_training_if_a_link_is_and_acts_wherever_one_does():
+    chain = create("csvar/gaussian:at=training/prune:at=gradient")
+    assert chain.stages == {Stage.IMAGES, Stage.TRAINING, Stage.SHARING}
+    assert chain.idle_in_training
+    assert not create("csvar/gaussian:at=both").idle_in_training
+    assert not create("none").stages
+    assert create("mixup").stages == create("instahide").stages == {Stage.IMAGES, Stage.LABELS}
+    assert create("dp_sgd").stages == create("soteria").stages == {Stage.COMPUTING}
+
+
+def test_regions_and_groups_of_a_chain_are_those_of_its_links():
+    samples = Samples(torch.rand(6, 1, 16, 16), torch.zeros(6, dtype=torch.long))
+    assert create("csvar/visual_mixer:region=5").region_side(16, 16) == 5
+    assert create("csvar/prune").region_side(16, 16) is None
+    assert create("csvar").partners(samples).tolist() == list(range(6))
+    exchange = create("csvar_exchange:k=6/prune").with_key(rng())
+    assert exchange.partners(samples).tolist() == [0] * 6
 
 
 def test_a_chain_acts_in_order():

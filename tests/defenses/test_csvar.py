@@ -10,10 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from glasshouse.defenses import create, csvar
 from glasshouse.errors import DataError, SettingError
 from glasshouse.registry import complete_spec, to_spec
+from glasshouse.types import Stage
 
 KEY = bytes(range(32))
 
@@ -278,6 +280,17 @@ def test_as_a_transform():
         csvar.CSVAR()(image)
 
 
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA"])
+def test_as_a_transform_of_pil_pictures(mode):
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 20, len(mode)), dtype=np.uint8).squeeze()
+    transform = csvar.CSVAR(key=KEY)
+    made = transform(Image.fromarray(pixels))
+    assert (made.mode, made.size) == (mode, (20, 32))
+    assert np.array_equal(np.asarray(made), transform(pixels))
+    with pytest.raises(DataError, match="mode P: convert it first"):
+        transform(Image.fromarray(pixels).convert("P"))
+
+
 def test_the_hash_of_content_is_the_identity():
     """Part of format csvar-1, whatever the layout; for bfloat16 it is that of the same numbers in float32."""
     pixels = torch.rand(3, 32, 20).bfloat16()
@@ -306,7 +319,18 @@ def test_as_a_defense(rng):
     assert not torch.equal(shuffled, images)
     assert torch.equal(shuffled.flatten(1).sort()[0], images.flatten(1).sort()[0])
     assert defense.acts_on == "images"
+    assert defense.stages == {Stage.IMAGES}
     assert create("csvar:block_size=2,channel_wise=false").block_size == 2
+
+
+def test_a_set_in_batches_is_shuffled_as_the_set_at_once(rng):
+    """And no two images of it alike, which equal places in two batches would be."""
+    images = (torch.arange(1024).view(1, 1, 32, 32) / 1024).repeat(2, 1, 1, 1)
+    images[1, 0, 0, 0] += 1e-4
+    defense = create("csvar").with_key(rng)
+    whole = defense.on_images(images, rng=rng)
+    assert torch.equal(whole, torch.cat([defense.on_images(one, rng=rng) for one in images.split(1)]))
+    assert float((whole[0] != whole[1]).float().mean()) > 0.5
 
 
 def test_the_key_is_never_written():
@@ -338,6 +362,15 @@ def test_bad_keys(key):
 def test_bad_images(image, message):
     with pytest.raises(DataError, match=message):
         csvar.shuffle(image, key=KEY, ids="a", epoch=0)
+
+
+@pytest.mark.parametrize("epoch", [True, 1.0, -1, 2**64, "1", None])
+def test_epochs_that_are_no_whole_numbers(epoch):
+    with pytest.raises(SettingError, match="use a whole number"):
+        csvar.shuffle(np.zeros((8, 8), np.uint8), key=KEY, ids="a", epoch=epoch)
+    with pytest.raises(SettingError, match="use a whole number"):
+        csvar.CSVAR(epoch=epoch)
+    assert csvar.CSVAR(epoch=np.int64(3)) == csvar.CSVAR(epoch=3)
 
 
 def test_bad_ids_and_epochs():

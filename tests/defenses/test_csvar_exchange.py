@@ -19,7 +19,7 @@ from glasshouse.registry import complete_spec, to_spec
 from glasshouse.training import Samples
 
 KEY = bytes(range(32))
-BARE = {"mirror": False, "negative": False, "dither": 0.0}
+BARE = {"blend": 1, "mirror": False, "negative": False, "dither": 0.0}
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -36,8 +36,8 @@ def protect(given: Samples, epoch: int = 0, **options) -> torch.Tensor:
 
 
 def members(given: Samples, k: int) -> list[list[int]]:
-    ids = [hashlib.sha256(image.numpy().tobytes()).digest() for image in given.images]
-    return [group.tolist() for group in groups(given.targets.tolist(), ids, k)]
+    numbers = CSVARExchange(key=KEY, k=k).partners(given)
+    return [(numbers == number).nonzero()[:, 0].tolist() for number in numbers.unique()]
 
 
 # --- groups ---
@@ -78,6 +78,39 @@ def test_images_trade_with_their_own_group_only_and_in_every_epoch():
                 assert set(made[place].unique().int().tolist()) <= set(group)
             assert set(made[group].unique().int().tolist()) == set(group)
         assert any(len(image.unique()) > 1 for image in made)
+
+
+def test_groups_cannot_be_told_without_the_key():
+    given = samples(24, classes=2)
+    first, other = (CSVARExchange(key=key, k=4).partners(given) for key in (KEY, KEY[::-1]))
+    together, apart = (one[:, None] == one[None] for one in (first, other))
+    assert not torch.equal(together, apart)
+    order = torch.randperm(24, generator=rng())
+    moved = Samples(given.images[order], given.targets[order])
+    assert torch.equal(CSVARExchange(key=KEY, k=4).partners(moved), first[order])
+
+
+# --- what is averaged ---
+
+
+@pytest.mark.parametrize(("k", "blend", "sizes"), [(4, 2, {2}), (5, 2, {2, 3}), (6, 3, {3}), (4, 9, {4}), (3, 1, {1})])
+def test_every_region_is_the_mean_of_some_members_the_same_in_every_epoch(k, blend, sizes):
+    """Image n of the one group is 2^n everywhere, so that a sum of some tells which they are."""
+    given = Samples(torch.stack([torch.full((2, 16, 16), 2.0**n / 64) for n in range(k)]), torch.zeros(k).long())
+    seen = []
+    for epoch in (0, 1):
+        made = protect(given, epoch, **{**BARE, "k": k, "blend": blend})
+        cells = (made.unfold(2, 4, 4).unfold(3, 4, 4) * 64).transpose(0, 1).flatten(4).flatten(2, 3)
+        for cell in cells.permute(0, 2, 1, 3).flatten(0, 1):  # (members, values) of a region and channel
+            means = cell[:, 0].tolist()
+            assert bool((cell == cell[:, :1]).all())
+            sums = {mean: round(mean * means.count(mean)) for mean in means}
+            assert all(bin(sums[mean]).count("1") == means.count(mean) for mean in means)
+            assert {means.count(mean) for mean in means} <= sizes
+            seen.append((epoch, tuple(sorted(means))))
+    first, second = ([means for when, means in seen if when == epoch] for epoch in (0, 1))
+    assert first == second
+    assert len(set(first)) > 1 or blend in (1, 9)
 
 
 # --- what is kept ---
@@ -215,7 +248,7 @@ def test_a_client_keeps_its_key_over_the_epochs():
 
 def test_versions_can_hardly_be_linked_or_identified_by_what_csvar_keeps():
     from glasshouse.attacks.unshuffling.thumbnail import nearest
-    from glasshouse.studies.materials import photo_crops
+    from glasshouse.data.crops import photo_crops
     from glasshouse.studies.shuffled import _features
     from glasshouse.types import ImageSpec
 
@@ -233,6 +266,7 @@ def test_versions_can_hardly_be_linked_or_identified_by_what_csvar_keeps():
 def test_settings_and_the_key():
     defense = create("csvar_exchange:k=8,dither=2,mirror=false,negative=false")
     assert (defense.k, defense.dither, defense.mirror, defense.negative) == (8, 2.0, False, False)
+    assert create("csvar_exchange") == CSVARExchange(k=6, blend=3, negative=False)
     assert create(defense.complete_spec) == defense
     assert defense.acts_on == "images"
     assert not defense.moves_blocks
@@ -241,7 +275,7 @@ def test_settings_and_the_key():
     assert secret.with_key(rng()) is secret
 
 
-@pytest.mark.parametrize("text", ["k=0", "dither=-1", "dither=nan", "epoch=-1"])
+@pytest.mark.parametrize("text", ["k=0", "blend=0", "dither=-1", "dither=nan", "epoch=-1"])
 def test_bad_settings(text):
     with pytest.raises(SettingError, match=f"{text} is out of range"):
         create(f"csvar_exchange:{text}")

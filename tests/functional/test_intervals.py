@@ -20,6 +20,19 @@ def test_bootstrap_against_scipy():
     assert mine.images == 60
 
 
+def test_few_values_against_scipy():
+    values = [1.0, 2.0, 4.0, 4.5]
+    theirs = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    mine = mean_interval(values)
+    assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_an_interval_of_three_values_holds_the_mean_as_often_as_it_says():
+    draws = np.random.default_rng(0).normal(1, 1, (400, 3))
+    held = [interval.low <= 1 <= interval.high for interval in map(mean_interval, draws.tolist())]
+    assert 0.92 < np.mean(held) < 0.98
+
+
 def test_same_values_same_interval():
     assert mean_interval([1.0, 2.0, 4.0]) == mean_interval([1.0, 2.0, 4.0])
 

@@ -10,7 +10,7 @@ from torchmetrics.image.fid import FrechetInceptionDistance
 from glasshouse import weights
 from glasshouse.errors import DataError, NotDefinedError
 from glasshouse.metrics import create
-from glasshouse.metrics.fid import FEWEST
+from glasshouse.metrics.fid import FID
 from glasshouse.types import ImageSpec
 
 SPEC = ImageSpec(3, 32, 32, 10)
@@ -34,7 +34,7 @@ def test_against_torchmetrics(rng):
     mine.update(truth[2:], truth[2:] * 0.7)
     assert torch.cat(mine.truths).shape == (6, 2048)
     # mixtures of real features: as many as it wants, without the time that the network would take for them
-    mixtures = torch.rand(FEWEST, 6, generator=rng)
+    mixtures = torch.rand(FID.fewest, 6, generator=rng)
     mine.truths, mine.guesses = ([mixtures @ torch.cat(one)[:, :128]] for one in (mine.truths, mine.guesses))
     theirs = FrechetInceptionDistance(feature=Given()).set_dtype(torch.float64)
     theirs.update(torch.cat(mine.truths).double(), real=True)
@@ -44,8 +44,8 @@ def test_against_torchmetrics(rng):
 
 def test_not_defined_for_a_handful(rng):
     metric = create("fid")
-    assert "under 50 images" in metric.why_not(SPEC, FEWEST - 1)
-    assert metric.why_not(SPEC, FEWEST) is None
+    assert "under 50 images" in metric.why_not(SPEC, FID.fewest - 1)
+    assert metric.why_not(SPEC, FID.fewest) is None
     with pytest.raises(NotDefinedError, match="under 50"):
         metric.compute()
     with pytest.raises(DataError):

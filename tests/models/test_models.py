@@ -32,6 +32,7 @@ CHANGED = {
     "resnet50": "stem=imagenet",
     "rgapnet": "width=6,slope=0.1,bias=true",
     "shufflenet_v2": "stem=imagenet",
+    "vertical": "rows=1,columns=4,width=8,units=32,activation=relu",
 }
 
 
@@ -149,6 +150,21 @@ def test_convnet8_refuses_images_that_its_pools_would_swallow():
     with pytest.raises(ModelError, match="at least 9 px, not 1x8x12"):
         models.create("convnet8", ImageSpec(1, 8, 12, 10))
     assert models.create("convnet8:width=2", ImageSpec(1, 9, 9, 3))(torch.rand(1, 1, 9, 9)).shape == (1, 3)
+
+
+@pytest.mark.parametrize("image", [ImageSpec(1, 7, 9, 3), COLOUR], ids=str)
+def test_workers_of_a_vertical_federation_hold_every_pixel_once(image, rng):
+    network = models.create("vertical:rows=2,columns=3", image).network
+    images = torch.rand(2, *image.shape, generator=rng)
+    parts = network.parts(images)
+    strips = [torch.cat(parts[row : row + 3], -1) for row in (0, 3)]
+    assert torch.equal(torch.cat(strips, -2), images)
+    assert len(parts) == len(network.workers) == 6
+
+
+def test_images_smaller_than_the_workers_are_many_are_refused():
+    with pytest.raises(ModelError, match="3 rows and 2 columns"):
+        models.create("vertical:rows=3", ImageSpec(1, 2, 8, 10))
 
 
 #: Published sizes: torchvision's own counts where it has the network.

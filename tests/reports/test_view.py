@@ -40,6 +40,7 @@ def test_cells():
     row = {"images": 3, "mean": 12.345, "low": 11.0, "high": 13.0, "reason": None}
     assert view.cell(row) == view.Cell("12.3", "11.0 to 13.0")
     assert view.cell({**row, "mean": None}).text == "identical"
+    assert view.cell({**row, "mean": None, "reason": "1 of 3 identical, the others 20"}).text.startswith("1 of 3")
     assert view.cell({**row, "low": None}).interval == ""
     assert view.cell({**row, "images": 0, "reason": "why"}) == view.Cell("n/a", reason="why")
     assert view.cell(None).text == "n/a"

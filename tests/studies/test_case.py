@@ -8,6 +8,7 @@ import json
 import pytest
 
 from glasshouse.studies.case import AS_WRITTEN, Case
+from glasshouse.studies.conditions import Conditions
 
 CASE = Case(
     dataset="photos",
@@ -33,6 +34,7 @@ CASE = Case(
 def test_every_field_but_the_words_moves_the_key(field):
     value = getattr(CASE, field)
     other = {str: lambda: f"{value}x", int: lambda: value + 1, bool: lambda: not value, tuple: lambda: (*value, 7)}
+    other[Conditions] = lambda: Conditions(observations=2)
     changed = dataclasses.replace(CASE, **{field: other[type(value)]()})
     assert (changed.key() == CASE.key()) == (field in AS_WRITTEN)
 

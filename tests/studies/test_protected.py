@@ -12,16 +12,17 @@ from PIL import Image
 
 from glasshouse.collection import protect
 from glasshouse.collection.protect import read_version
+from glasshouse.data.crops import photo_crops
 from glasshouse.data.images import read_image
 from glasshouse.errors import DataError, SettingError, StudyError
 from glasshouse.studies import protected as module
-from glasshouse.studies.materials import photo_crops
 from glasshouse.studies.protected import ProtectedAudit, ProtectedResult, audit_protected
 from glasshouse.studies.shuffled import Protected
 from glasshouse.types import ImageSpec
 
 KEY = bytes(range(32))
 PLAN = ProtectedAudit(images=6, gallery=10, steps=2)
+DRAWN = np.random.default_rng(0).permutation(10)  # the seed draws who is attacked, not the order of names
 METHODS = ("region moments", "region moments, negatives allowed", "learned inverse", "learned linker")
 
 
@@ -120,6 +121,7 @@ def test_the_file_is_strict_json_of_schema_1(result):
     found = strict((result.directory / "protected.json").read_text())
     assert found == json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert found["schema"] == 1
+    assert found["left_out"] == {}
     facts = {"images": 6, "gallery": 10, "versions": 2, "shape": [3, 16, 16], "region": 4, "steps": 2, "seed": 0}
     assert {name: found[name] for name in facts} == facts
     assert found["block_size"] is None
@@ -141,10 +143,10 @@ def test_pictures_are_kept_as_they_are(result, home):
         "D learned inverse",
         "E versions combined",
     ]
-    for place in range(6):
-        assert np.array_equal(read_image(home / "out" / pictures["original"][place]), raw[place])
+    for place, number in enumerate(DRAWN[:6]):
+        assert np.array_equal(read_image(home / "out" / pictures["original"][place]), raw[number])
         assert np.array_equal(
-            read_image(home / "out" / pictures["protected image"][place]), sent[f"x_train/{place:06d}"]
+            read_image(home / "out" / pictures["protected image"][place]), sent[f"x_train/{number:06d}"]
         )
     assert len({file for files in pictures.values() for file in files}) == 7 * 6
 
@@ -165,16 +167,16 @@ def test_the_attacker_gets_versions_gallery_and_settings_but_not_the_key(home, k
     for epoch, version in enumerate(held.versions):
         sent = dict(read_version(home / "protected", epoch))
         pixels = (version.permute(0, 2, 3, 1) * 255).round().byte().numpy()
-        assert all(np.array_equal(pixels[place], sent[f"x_train/{place:06d}"]) for place in range(6))
-    assert np.array_equal((held.gallery.permute(0, 2, 3, 1) * 255).round().byte().numpy(), raw)
+        assert all(np.array_equal(one, sent[f"x_train/{n:06d}"]) for one, n in zip(pixels, DRAWN[:6], strict=True))
+    assert np.array_equal((held.gallery.permute(0, 2, 3, 1) * 255).round().byte().numpy(), raw[DRAWN])
     assert (held.blocks, held.block_size, held.channel_wise, held.eight_bit) == (True, None, True, True)
     public = held.practice.public.images
     assert len(public) == module.FEWEST  # four of the gallery, crops of photographs besides
     assert torch.equal(public[:4], held.gallery[6:])
     attacked = {image.numpy().tobytes() for image in held.gallery[:6]}
     assert not attacked & {image.numpy().tobytes() for image in public}
-    one, two = (held.practice.protect(held.practice.public) for _ in range(2))
-    assert not torch.equal(one, two)
+    one, two, again = (held.practice.protect(held.practice.public, 2) for _ in range(3))
+    assert len({version.numpy().tobytes() for version in (*one, *two, *again)}) == 6
 
 
 def test_settings_of_the_shuffle_are_known_and_practised(home, tmp_path, knowledge):
@@ -185,7 +187,7 @@ def test_settings_of_the_shuffle_are_known_and_practised(home, tmp_path, knowled
     public = held.practice.public
     colors, others = (
         {tuple(color) for color in images.permute(0, 2, 3, 1).reshape(-1, 3).tolist()}
-        for images in (public.images, held.practice.protect(public))
+        for images in (public.images, held.practice.protect(public, 1)[0])
     )
     assert others == colors  # channels moved together
 
@@ -202,6 +204,16 @@ def test_folders_with_other_shapes_other_files_and_bad_ones(tmp_path, knowledge)
     held = knowledge(tmp_path / "p", tmp_path / "in")
     assert held.versions[0].shape == (2, 3, 20, 24)  # the commonest shape
     assert held.gallery.shape == (3, 3, 20, 24)
+
+
+def test_shapes_that_are_left_out_are_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, shape in (("0", (20, 24, 3)), ("1", (20, 24, 3)), ("2", (24, 20, 3)), ("3", (20, 24))):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)).save(tmp_path / "in" / f"{name}.png")
+    found, left_out = module._originals(tmp_path / "in", {"0", "1", "2", "3"}, PLAN)
+    assert set(found) == {"0", "1"}
+    assert left_out == {"24x20x3": 1, "20x24x1": 1}
 
 
 def test_images_beyond_those_attacked_are_in_the_gallery(home, knowledge):
@@ -225,7 +237,7 @@ def test_galleries_that_are_not_the_originals_are_refused(home, tmp_path):
     (tmp_path / "empty").mkdir()
     refused(DataError, "has the name of a protected one", home / "protected", tmp_path / "empty", tmp_path / "out")
     other = save(tmp_path / "other.npz", 255 - raw)  # the same names: every NPZ file has them
-    refused(DataError, "x_train/000000.*not what was protected", home / "protected", other, tmp_path / "out")
+    refused(DataError, "x_train/.*not what was protected", home / "protected", other, tmp_path / "out")
     small = save(tmp_path / "small.npz", np.ascontiguousarray(raw[:, :12]))
     refused(DataError, "not what was protected", home / "protected", small, tmp_path / "out")
     refused(DataError, "neither a directory nor", home / "protected", tmp_path / "missing", tmp_path / "out")

@@ -13,11 +13,13 @@ from scipy.ndimage import gaussian_filter
 
 from glasshouse.attacks.unshuffling import inverse, linker
 from glasshouse.attacks.unshuffling.grid import groups
-from glasshouse.attacks.unshuffling.practice import Practice
+from glasshouse.attacks.unshuffling.members import Asked
+from glasshouse.attacks.unshuffling.practice import Practice, as_a_client
 from glasshouse.attacks.unshuffling.thumbnail import thumbnail
+from glasshouse.data.crops import photo_crops
 from glasshouse.defenses import create, csvar
+from glasshouse.errors import StudyError
 from glasshouse.functional.intervals import share_interval
-from glasshouse.studies.materials import photo_crops
 from glasshouse.studies.shuffled import (
     Budget,
     Findings,
@@ -58,7 +60,7 @@ def held(crops) -> Protected:
         gallery=crops[:16],
         practice=Practice(
             Samples(crops[16:], torch.zeros(24, dtype=torch.long)),
-            lambda samples: create("csvar").on_images(samples.images, rng=keys),
+            as_a_client(create("csvar"), keys),
         ),
     )
 
@@ -157,7 +159,7 @@ def test_a_fixed_block_size_and_channels_that_moved_together_are_made_use_of(hel
 def test_same_seed_same_findings(held):
     def run(seed: int) -> Findings:
         keys = rng(3)
-        practice = Practice(held.practice.public, lambda samples: create("csvar").on_images(samples.images, rng=keys))
+        practice = Practice(held.practice.public, as_a_client(create("csvar"), keys))
         known = dataclasses.replace(fewer(held), practice=practice)
         one, two = (dataclasses.replace(part, seed=seed) for part in (BUDGET.inverse, BUDGET.linker))
         return attack(known, Budget(one, two, seed))
@@ -175,7 +177,7 @@ def test_blocks_are_cut_as_the_sender_of_8_bit_images_cut_them():
     """Of two values, many regions have variances that are equal in whole numbers and not in floats."""
     pixels = np.random.default_rng(0).integers(0, 2, (20, 1, 24, 24), dtype=np.uint8)
     floats = torch.from_numpy(pixels).float() / 255
-    practice = Practice(Samples(floats, torch.zeros(20)), lambda samples: samples.images)
+    practice = Practice(Samples(floats, torch.zeros(20)), lambda samples, versions: [samples.images])
     exact = Protected((floats,), floats, practice, eight_bit=True)
 
     def cuts(places) -> list[tuple]:
@@ -194,6 +196,27 @@ def test_features_that_allow_negatives_do_not_see_them():
     allowed = "region moments, negatives allowed"
     torch.testing.assert_close(before[allowed], after[allowed], rtol=0, atol=1e-5)
     assert float((before["region moments"] - after["region moments"]).abs().max()) > 0.01
+
+
+def test_a_defense_with_its_own_regions_is_attacked_at_their_size(held):
+    own = dataclasses.replace(held, own_region=8)
+    assert (held.region, own.region) == (4, 8)
+    scores = by_name(score(truth_of(own), own, guessing(), measured=("psnr",)))
+    expected = by_name(score(truth_of(held), held, guessing(A=thumbnail(held.gallery[:8], 8)), measured=("psnr",)))
+    assert scores["baseline: down-sampled"]["psnr"] == expected["A"]["psnr"]
+
+
+def test_members_and_groups_are_counted_against_the_truth(held):
+    """Three members in two groups, two others: every score right but one, one holder of another group."""
+    asked = Asked(torch.tensor([3.0, 1.0, 2.0, 0.0, 1.5]), torch.tensor([1, 2, 2, 0, 0]))
+    truth = dataclasses.replace(
+        truth_of(held), inside=torch.tensor([0, 1, 2, -1, -1]), partners=torch.tensor([7, 7, 9])
+    )
+    parts = by_name(score(truth, held, Findings({}, {}, {}, {"a": asked}), measured=()))
+    assert parts["H in the set: a"]["auc"].mean == pytest.approx(5 / 6)
+    assert parts["H in the set: a"]["group found"] == share_interval(2, 3)
+    with pytest.raises(StudyError, match="membership is not known"):
+        score(truth_of(held), held, Findings({}, {}, {}, {"a": asked}), measured=())
 
 
 def test_large_images_make_small_batches():
@@ -221,7 +244,9 @@ def test_blocks_in_place_are_counted():
         blocks = places[0].cut(image)[1]
         places[0].paste(image, 1, blocks[[1, 0, *range(2, len(blocks))]])  # in one channel is enough
         shares.append(1 - 2 / sum(len(group.tops) for group in places))
-    known = Protected((guess,), truth, Practice(Samples(truth, torch.zeros(4)), lambda samples: samples.images))
+    known = Protected(
+        (guess,), truth, Practice(Samples(truth, torch.zeros(4)), lambda samples, versions: [samples.images])
+    )
     parts = by_name(score(Truth(truth, torch.arange(4)), known, guessing(C_jigsaw=guess), measured=()))
     assert parts["C jigsaw"]["blocks in place"].mean == pytest.approx(np.mean(shares))
     assert 0.9 < np.mean(shares) < 1
@@ -301,7 +326,7 @@ def test_metrics_that_are_not_defined_are_left_out():
     images = torch.rand(3, 1, 8, 8, generator=rng())
     assert not_defined(images) == {"ssim": "SSIM is not defined under 11 px"}
     assert not_defined(torch.rand(3, 1, 11, 11)) == {}
-    practice = Practice(Samples(images, torch.zeros(3)), lambda samples: samples.images)
+    practice = Practice(Samples(images, torch.zeros(3)), lambda samples, versions: [samples.images])
     known = Protected((images,), images, practice)
     parts = by_name(score(Truth(images, torch.arange(3)), known, guessing(), measured=QUICK))
     assert set(parts["protected image"]) == {"psnr"}

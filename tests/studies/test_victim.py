@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from glasshouse import models
 from glasshouse.defenses import create
 from glasshouse.errors import ModelError
+from glasshouse.functional.gradients import parameter_gradients
 from glasshouse.studies.victim import share
 from glasshouse.types import ImageSpec
 
@@ -59,3 +60,33 @@ def test_nan_gradients_are_refused(photos):
 def test_a_defense_of_images_is_noise_on_the_gradient_of_the_raw_ones(photos):
     model = models.create("lenet", SPEC)
     assert shared(model, photos, "pixelate:factor=8").snr_db < shared(model, photos, "pixelate:factor=2").snr_db < 60
+
+
+def test_batches_that_the_server_calls_come_with_their_indices(photos):
+    model = models.create("lenet", SPEC)
+    batches = ((0, 2), (3,), (0, 1, 2, 3))
+    labels = torch.tensor([0, 1, 2, 3])
+    seen = share(
+        model,
+        photos,
+        labels,
+        create("none"),
+        image=SPEC,
+        batchnorm="eval",
+        give_labels=False,
+        rng=torch.Generator().manual_seed(0),
+        batches=batches,
+    ).seen
+    assert tuple(one.indices for one in seen.rounds) == batches
+    assert seen.batch_size == 4
+    for one in seen.rounds:
+        chosen = list(one.indices)
+        expected = parameter_gradients(model, photos[chosen], labels[chosen])
+        for found, gradient in zip(one.tensors.values(), expected, strict=True):
+            torch.testing.assert_close(found, gradient)
+
+
+def test_the_attacker_may_know_the_defense_but_no_key(photos):
+    model = models.create("lenet", SPEC)
+    assert shared(model, photos, "prune:percent=70").seen.defense == create("prune:percent=70").complete_spec
+    assert "key" not in shared(model, photos, "csvar").seen.defense

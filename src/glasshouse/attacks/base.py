@@ -5,21 +5,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glasshouse import checks
+from glasshouse.attacks.targets import mean_gradient
 from glasshouse.errors import AttackError, CapabilityError
 from glasshouse.functional.gradients import parameter_names
 from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.registry import Registry, all_settings
-from glasshouse.types import Capability, Observation, Progress, Reconstruction, no_progress
+from glasshouse.types import Batches, Capability, Observation, Progress, Reconstruction, no_progress
+
+#: What an auditor can do so that the attacker has what it needs.
+REMEDIES = {
+    Capability.PUBLIC_IMAGES: "Say what it may learn from (--public SPEC)",
+    Capability.LABELS: "Give it the labels (--labels given)",
+}
 
 #: What becomes of the labels: taken as given or read off the gradient, always read, optimised along, or not used.
 LabelUse = Literal["given or recovered", "recovered", "optimised", "unused"]
+
+#: Names of settings and their values.
+Grid = tuple[tuple[str, tuple[Any, ...]], ...]
 
 
 class InversionAttack(ABC):
@@ -33,6 +43,9 @@ class InversionAttack(ABC):
     adversary: ClassVar[str] = "honest-but-curious server"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.GRADIENT})
     label_use: ClassVar[LabelUse] = "given or recovered"
+    takes_updates: ClassVar[bool] = False  # whether a weight difference after local steps will do for a gradient
+    takes_some_layers: ClassVar[bool] = False  # whether it can work where only some layers are shared
+    grid: ClassVar[Grid] = ()  # the settings that tuning searches, in this order, and the values worth trying
     together: ClassVar[int] = 1  # how many images it likes to work on at once
     version: ClassVar[int] = 1
 
@@ -62,14 +75,41 @@ class InversionAttack(ABC):
             checks.reconstruction(self.name, result.images, one.image, one.batch_size)
         return found
 
+    @property
+    def labels_used(self) -> LabelUse:
+        """What becomes of the labels at these settings."""
+        return self.label_use
+
+    def tunable(self) -> InversionAttack:
+        """The same attack in a form whose settings can be changed one by one."""
+        return self
+
     def refuse(self, model: nn.Module, seen: Observation) -> None:
         """Raise before any work where this attack cannot work; subclasses add their own reasons."""
-        missing = self.needs - seen.offers
+        held = set(seen.offers)
+        if self.takes_updates and all(one.learning_rate for one in seen.rounds) and Capability.UPDATE in held:
+            held.add(Capability.GRADIENT)
+        missing = self.needs - held
         if missing:
+            ways = [REMEDIES[one] for one in sorted(missing) if one in REMEDIES]
             raise CapabilityError(
                 f"Attack '{self.name}' needs {', '.join(sorted(missing))}, which this attacker does not have: "
-                f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. Choose another attack."
+                f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. "
+                f"{' and '.join(ways)}{', or choose' if ways else 'Choose'} another attack."
             )
+        unseen = set(parameter_names(model)) - {name for one in seen.rounds for name in one.tensors}
+        if unseen and Capability.GRADIENT in self.needs and not self.takes_some_layers:
+            raise CapabilityError(
+                f"Attack '{self.name}' needs the gradients of all layers, and {min(unseen)} is not shared here: "
+                "use invgrad, which matches what there is."
+            )
+
+    def batches(self, images: int) -> Batches | None:
+        """Which of a client's images each message is about, where the attacker calls them up and so knows it.
+
+        None, as by default, is one message about all of them, whose order nobody knows.
+        """
+        return None
 
     @abstractmethod
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
@@ -81,12 +121,12 @@ class InversionAttack(ABC):
         """Run on several observations; an attack that can work on them together overrides this."""
         found = []
         for number, (one, rng) in enumerate(zip(seen, rngs, strict=True)):
-            steps = partial(_part, progress, number, len(seen))
+            steps = partial(part_of, progress, number, len(seen))
             found.append(self.run(model, one, rng=rng, progress=steps))
         return found
 
 
-def _part(progress: Progress, number: int, parts: int, share: float) -> None:
+def part_of(progress: Progress, number: int, parts: int, share: float) -> None:
     """Report the progress of one of several equal parts."""
     progress((number + share) / parts)
 
@@ -103,16 +143,21 @@ def with_steps(attack: InversionAttack, steps: int | None) -> InversionAttack:
 
 
 def target_gradients(model: nn.Module, seen: Observation) -> list[Tensor]:
-    """The first shared gradient in the order of the model's parameters."""
-    shared = seen.rounds[0].tensors
+    """The shared gradient in the order of the model's parameters."""
+    shared = mean_gradient(seen)
     return [shared[name] for name in parameter_names(model)]
 
 
 def best(attack: str, tries: Iterable[Reconstruction]) -> Reconstruction:
     """The try with the lowest objective of the attacker's own; tries that diverged do not count."""
-    finite = [one for one in tries if bool(one.images.isfinite().all()) and one.objective < float("inf")]
-    if not finite:
+    usable = [one for one in tries if finite(one)]
+    if not usable:
         raise AttackError(
             f"Attack '{attack}' diverged in every restart: try more restarts, another seed or other settings."
         )
-    return min(finite, key=lambda one: one.objective)
+    return min(usable, key=lambda one: one.objective)
+
+
+def finite(found: Reconstruction) -> bool:
+    """Whether an attempt did not diverge to NaN or infinity."""
+    return bool(found.images.isfinite().all()) and found.objective < float("inf")

@@ -2,83 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from glasshouse import checks
-from glasshouse.attacks.base import attacks
+from glasshouse.attacks.base import Grid, attacks
 from glasshouse.attacks.invgrad import InvGrad
-from glasshouse.errors import ModelError, SettingError
+from glasshouse.errors import CapabilityError, ModelError, SettingError
 from glasshouse.functional.variation import total_variations
-from glasshouse.models.batchnorm import batchnorm_layers
+from glasshouse.models.batchnorm import batchnorm_layers, watched
 from glasshouse.registry import setting
 from glasshouse.types import Capability, Observation
 
 #: Total variation and batch-norm weights of the authors' two settings.
 PRESETS = {"strong": (0.1, 0.005), "realistic": (0.05, 0.001)}
 
+#: What each kind of statistics takes, and where to get it.
+NEEDED = {
+    "running": (Capability.RUNNING_STATISTICS, "audit with --statistics running"),
+    "exact": (Capability.BATCH_STATISTICS, "audit with --statistics batch, which gives them away"),
+}
+
 
 @attacks.register("gradattack")
 @dataclass(frozen=True, kw_only=True)
 class GradAttack(InvGrad):
-    """InvGrad plus, for every batch norm layer, the distance of the guess's mean and variance to the running ones.
+    """InvGrad plus, for every batch norm layer, the distance of the guess's mean and variance to the known ones.
 
-    ``preset`` sets both weights as the authors did; ``own`` takes ``tv`` and ``bn`` as given.
+    ``preset`` sets both weights and the schedule as the authors did; ``own`` takes all as given.
     """
 
     paper: ClassVar[str] = "Huang et al. 2021, Evaluating Gradient Inversion Attacks and Defenses in Federated Learning"
-    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.GRADIENT, Capability.RUNNING_STATISTICS})
-    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = (*InvGrad.grid, ("bn", (1e-4, 1e-2)))
+    version: ClassVar[int] = 2
 
-    preset: Literal["strong", "realistic", "own"] = setting(
-        "realistic", "strong (TV 0.1, batch norm 0.005), realistic (0.05, 0.001), or own weights"
+    preset: Literal["strong", "realistic", "own"] = setting(  # type: ignore[assignment]
+        "realistic", "strong (TV 0.1, batch norm 0.005), realistic (0.05, 0.001), or own weights and schedule"
     )
     bn: float = setting(1e-3, "weight of the batch-norm prior where preset=own")
+    statistics: Literal["running", "exact"] = setting(
+        "running", "the model's running statistics, or (a stronger attacker) the private batch's own"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.one_of("preset", self.preset, (*PRESETS, "own"))
         checks.at_least("bn", self.bn, 0)
+        checks.one_of("statistics", self.statistics, ("running", "exact"))
         if self.preset != "own" and (self.tv, self.bn) != (GradAttack.tv, GradAttack.bn):
             raise SettingError(f"tv and bn are set by preset={self.preset}: add preset=own to set them yourself.")
 
+    @classmethod
+    def presets(cls) -> tuple[str, ...]:
+        """The known presets."""
+        return (*PRESETS, "own")
+
+    def tunable(self) -> GradAttack:
+        """The same weights and schedule, written out."""
+        if self.preset == "own":
+            return self
+        tv, bn = PRESETS[self.preset]
+        return replace(self, preset="own", tv=tv, bn=bn, schedule="paper", sign=True, annealed=False, patience=None)
+
     def refuse(self, model: nn.Module, seen: Observation) -> None:
-        """Refuse models whose batch norm tells nothing."""
+        """Refuse models whose batch norm tells nothing, and statistics that nobody told the attacker."""
         super().refuse(model, seen)
         if not any(layer.running_mean is not None for layer in batchnorm_layers(model)):
             raise ModelError(
                 "Attack 'gradattack' uses the running statistics of batch norm, and this model has none: use invgrad."
             )
+        needed, advice = NEEDED[self.statistics]
+        if needed not in seen.offers:
+            raise CapabilityError(
+                f"Attack 'gradattack:statistics={self.statistics}' needs {needed}, which this attacker does not have: "
+                f"{advice}, or use invgrad."
+            )
 
-    def prior(self, model: nn.Module, seen: Observation, normalized: Tensor, images: Tensor) -> Tensor:
-        """Roughness, and how far the statistics in every batch norm layer are from the running ones."""
+    def prior(self, model: nn.Module, seen: Sequence[Observation], normalized: Tensor, images: Tensor) -> Tensor:
+        """Roughness, and how far the statistics in every batch norm layer are from the known ones."""
         tv, bn = PRESETS.get(self.preset, (self.tv, self.bn))
-        with statistics(model, seen.batch_size) as distances:
+        group = seen[0].batch_size
+        with watched(model, group) as found:
             model(images)
-        return tv * total_variations(normalized, seen.batch_size) + bn * torch.stack(distances).sum(0)
+        expected = [(one.running_mean, one.running_variance) for one in found]
+        known = exact_statistics(seen) if self.statistics == "exact" else expected
+        distances = [
+            (one.mean - mean).norm(dim=1) + (one.variance - variance).norm(dim=1)
+            for one, (mean, variance) in zip(found, known, strict=True)
+        ]
+        return tv * total_variations(normalized, group) + bn * torch.stack(distances).sum(0)
 
 
-@contextmanager
-def statistics(model: nn.Module, group: int) -> Iterator[list[Tensor]]:
-    """Gather, while a model runs, ||mean - running mean|| + ||var - running var|| of each batch norm, (problems,)."""
-    found: list[Tensor] = []
-
-    def measure(layer: _BatchNorm, inputs: tuple[Any, ...]) -> None:
-        if layer.running_mean is None or layer.running_var is None:
-            return
-        x = inputs[0].unflatten(0, (-1, group)).transpose(1, 2).flatten(2)  # (problems, channels, values)
-        mean, variance = x.mean(2), x.var(2, unbiased=False)
-        found.append((mean - layer.running_mean).norm(dim=1) + (variance - layer.running_var).norm(dim=1))
-
-    handles = [layer.register_forward_pre_hook(measure) for layer in batchnorm_layers(model)]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
+def exact_statistics(seen: Sequence[Observation]) -> list[tuple[Tensor, Tensor]]:
+    """Mean and variance (problems, channels) of each problem's private batch in every call of batch norm."""
+    each = [one.batch_statistics or () for one in seen]
+    return [
+        (torch.stack([mean for mean, _ in layer]), torch.stack([variance for _, variance in layer]))
+        for layer in zip(*each, strict=True)
+    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from glasshouse.attacks.base import LabelUse, attacks
@@ -22,6 +21,6 @@ class IDLG(DLG):
     paper: ClassVar[str] = "Zhao et al. 2020, iDLG: Improved Deep Leakage from Gradients"
     label_use: ClassVar[LabelUse] = "recovered"
 
-    def fixed_labels(self, model: nn.Module, seen: Observation, *, rng: torch.Generator) -> Tensor | None:
+    def fixed_labels(self, model: nn.Module, seen: Observation) -> Tensor | None:
         """The labels read off the last layer's gradient."""
-        return row_sum_labels(model, seen, rng=rng)
+        return row_sum_labels(model, seen)

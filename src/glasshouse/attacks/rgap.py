@@ -64,7 +64,7 @@ class RGAP(InversionAttack):
 
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Find the input of the last layer in closed form, then that of each layer before it."""
-        labels = known_labels(model, seen, rng=rng)
+        labels = known_labels(model, seen)
         target = [gradient.double() for gradient in target_gradients(model, seen)]
         precise = copy.deepcopy(model).double()  # fresh networks tell an image from a darker one by little
         mean, std = normalization(model)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from glasshouse.cli.federation import audit_federation
 from glasshouse.cli.membership import asked, audit_membership
 from glasshouse.cli.protected import audit_protected
+from glasshouse.cli.typed import same_command
 
 if TYPE_CHECKING:
     from glasshouse.studies.results import AuditResult
@@ -23,6 +25,7 @@ Many = Optional[list[str]]  # noqa: UP045 - typer reads it at run time
 def audit(
     model: Annotated[str | None, typer.Option(help="SPEC or FILE.py:FACTORY [default: lenet]")] = None,
     weights: Annotated[Path | None, typer.Option(help="trained weights: .safetensors or weights-only .pt")] = None,
+    fresh: Annotated[bool, typer.Option(help="audit the fresh model beside the trained one")] = True,
     data: Annotated[str | None, typer.Option(help="SPEC, FILE.npz or DIRECTORY [default: photos]")] = None,
     data_root: Annotated[Path | None, typer.Option(help="where data sets lie [default: $GLASSHOUSE_DATA]")] = None,
     download: Annotated[bool, typer.Option("--download", help="fetch the data set if it is not there")] = False,
@@ -34,7 +37,20 @@ def audit(
     steps: Annotated[int | None, typer.Option(help="steps of every attack that counts steps")] = None,
     batch: Annotated[int | None, typer.Option(help="images behind one shared gradient [default: 1]")] = None,
     bn: Annotated[str | None, typer.Option(help="batch norm of the victim: eval or train [default: both]")] = None,
+    public: Annotated[str | None, typer.Option(help="images an attacker may learn from: SPEC, FILE.npz or DIR")] = None,
     labels: Annotated[str | None, typer.Option(help="labels are given or recovered [default: recovered]")] = None,
+    local_lr: Annotated[
+        float | None, typer.Option(help="clients train locally at this rate and share how their weights moved")
+    ] = None,
+    local_epochs: Annotated[int | None, typer.Option(help="local passes over the batch [default: 1]")] = None,
+    local_batch: Annotated[int | None, typer.Option(help="images per local step [default: all of the batch]")] = None,
+    observations: Annotated[int | None, typer.Option(help="messages about the same images [default: 1]")] = None,
+    layers: Annotated[Many, typer.Option(help="only parameters of such names are shared, repeatable")] = None,
+    statistics: Annotated[
+        str | None, typer.Option(help="what is known of batch norm: running, batch or none [default: running]")
+    ] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="search each attack's settings on public images first")] = False,
+    memory: Annotated[float | None, typer.Option(help="gigabytes a worker may use for images at once")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of everything random [default: 0]")] = None,
     engine: Annotated[str, typer.Option(help="inline, or local worker processes")] = "local",
     workers: Annotated[int | None, typer.Option(help="worker processes [default: one per core]")] = None,
@@ -51,6 +67,10 @@ def audit(
     augment: Annotated[
         bool | None, typer.Option(help="with --membership: shift and mirror images [default: with --weights]")
     ] = None,
+    federation: Annotated[Path | None, typer.Option(help="attack what 'glasshouse federate' wrote instead")] = None,
+    round_number: Annotated[
+        int | None, typer.Option("--round", help="with --federation: which round, from 0 [default: 0]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Attack a model's gradients, score what can be seen, and write a report."""
@@ -66,30 +86,45 @@ def audit(
         "images": images,
         "model": model,
         "weights": None if weights is None else str(weights),
+        "fresh": None if fresh else False,
         "attacks": tuple(attack) if attack else None,
         "defenses": tuple(defense) if defense else None,
         "metrics": tuple(metric) if metric else None,
         "steps": steps,
         "batch": batch,
         "batchnorm": None if bn is None else (bn,),
+        "public": public,
         "labels": labels,
+        "local_lr": local_lr,
+        "local_epochs": local_epochs,
+        "local_batch": local_batch,
+        "observations": observations,
+        "layers": tuple(layers) if layers else None,
+        "statistics": statistics,
+        "tune": True if tune else None,
+        "memory": memory,
         "seed": seed,
     }
     settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     if protected is not None or gallery is not None:
         audit_protected(protected, gallery, settings, out, as_json)
         return
+    if federation is not None or round_number is not None:
+        more = {"round": round_number, "membership": tuple(membership) if membership else None}
+        audit_federation(federation, {**settings, **more}, out, as_json, root=data_root)
+        return
     if own := asked(membership, members=members, epochs=epochs, lr=lr, augment=augment):
         audit_membership({**settings, **own}, out, as_json, root=data_root, download=download, minutes=minutes)
         return
     plan = Plan(**settings)
     try:
-        with counting("Attacking", "cases") as progress:
-            extra = {} if workers is None else {"workers": workers}
-            running = Running(engine=engine, minutes=minutes, progress=progress, **extra)
+        tuner = counting("Tuning", "attacks") if tune else nullcontext(lambda done, total: None)
+        with tuner as tuning, counting("Attacking", "cases") as progress:
+            extra: dict[str, Any] = {} if workers is None else {"workers": workers}
+            running = Running(engine=engine, minutes=minutes, progress=progress, tuning_progress=tuning, **extra)
             result, summary = audit_plan(plan, out, running, root=data_root, download=download)
     except KeyboardInterrupt:
-        print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {_same_command()}", file=sys.stderr)
+        print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {same_command()}", file=sys.stderr)
         raise typer.Exit(130) from None
     page = write_report(result)
     if as_json:
@@ -100,18 +135,16 @@ def audit(
         raise StudyError(f"Every case failed. The first: {result.failures[0].reason}")
 
 
-def _same_command() -> str:
-    return shlex.join(["glasshouse", *sys.argv[1:]])
-
-
 def _show(result: AuditResult, summary: Summary, page: Path) -> None:
     """Print the table, what is missing, and where the report is."""
     from rich.console import Console
 
-    from glasshouse.cli.tables import result_table
+    from glasshouse.cli.tables import reasons, result_table
 
     console = Console()
     console.print(result_table(result, console.width))
+    for line in reasons(result):
+        console.print(line, style="yellow", markup=False)
     for line in result.skipped:
         console.print(f"skipped {line}", style="yellow", markup=False)
     for failure in result.failures:
@@ -122,7 +155,7 @@ def _show(result: AuditResult, summary: Summary, page: Path) -> None:
         )
     if summary.left:
         console.print(
-            f"{summary.left} of {summary.planned} cases are left. To go on:\n  {_same_command()}",
+            f"{summary.left} of {summary.planned} cases are left. To go on:\n  {same_command()}",
             markup=False,
             soft_wrap=True,
         )

@@ -37,14 +37,11 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="print the rows as JSON")] = False,
 ) -> None:
     """Compare image defenses: accuracy, and the best that attackers who know them can do without the key."""
-    from rich.console import Console
-    from rich.table import Table
-
     from glasshouse.cli.screen import counting
     from glasshouse.files import write_atomic
-    from glasshouse.reports.comparison import COLUMNS, draw_tradeoff, worst
-    from glasshouse.studies.adaptive import Comparison
+    from glasshouse.reports.comparison import draw_tradeoff, worst
     from glasshouse.studies.adaptive import compare as run
+    from glasshouse.studies.comparison import Comparison
 
     chosen = list(defense or DEFAULT)
     plan = Comparison(
@@ -61,16 +58,33 @@ def compare(
     )
     with counting("Comparing", "defenses") as progress:
         rows = run(plan, chosen, out, root=data_root, workers=workers, minutes=minutes, progress=progress)
-    result: dict[str, Any] = {"schema": 1, "rows": rows}
+    result: dict[str, Any] = {"schema": 2, "rows": rows}
     write_atomic(out / "comparison.json", json.dumps(result, indent=1, allow_nan=False).encode())
-    if rows:
-        write_atomic(out / "comparison.png", draw_tradeoff(rows))
+    measured = [row for row in rows if "failed" not in row]
+    if measured:
+        write_atomic(out / "comparison.png", draw_tradeoff(measured))
     if as_json:
         print(json.dumps(result, allow_nan=False))
         return
-    table = Table(*COLUMNS, title=f"{data}: the worst attack counts (95 % intervals)")
+    _show([worst(row).cells() for row in measured], f"{data}: the worst attack counts (95 % intervals)")
     for row in rows:
-        table.add_row(*worst(row).cells())
-    Console().print(table)
-    left = len(chosen) - len(rows)
-    print(f"{left} defenses are left: run the same command again." if left else f"Picture: {out / 'comparison.png'}")
+        if "failed" in row:
+            print(f"failed: {row['variant']}: {row['failed']}")
+    left = len(chosen) - len(measured)
+    print(f"Left to do: {left}. Run the same command again." if left else f"Picture: {out / 'comparison.png'}")
+
+
+def _show(rows: list[list[str]], title: str) -> None:
+    """Print two tables, pictures first and then who is who: one would be too wide for a screen."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from glasshouse.reports.comparison import COLUMNS, PICTURED
+
+    for places in (range(PICTURED), (0, *range(PICTURED, len(COLUMNS)))):
+        table = Table(title=title)
+        for place in places:
+            table.add_column(COLUMNS[place], overflow="fold")
+        for cells in rows:
+            table.add_row(*(cells[place] for place in places))
+        Console().print(table)

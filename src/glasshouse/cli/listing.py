@@ -9,10 +9,10 @@ import typer
 
 
 def list_names(
-    what: Annotated[str, typer.Argument(help="attacks, defenses, metrics, models or datasets")],
+    what: Annotated[str, typer.Argument(help="attacks, defenses, metrics, models, datasets or tasks")],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """List attacks, defenses, metrics, models or datasets."""
+    """List attacks, defenses, metrics, models, datasets or tasks."""
     from glasshouse.cli.rooms import room, summary
 
     registry = room(what)

@@ -9,9 +9,12 @@ from typing import Annotated
 
 import typer
 
+from glasshouse.cli.annotate import annotate
 from glasshouse.cli.audit import audit
 from glasshouse.cli.compare import compare
+from glasshouse.cli.correlate import correlate
 from glasshouse.cli.doctor import doctor
+from glasshouse.cli.federate import federate
 from glasshouse.cli.gate import gate
 from glasshouse.cli.key import key
 from glasshouse.cli.listing import list_names
@@ -44,16 +47,19 @@ app.command()(audit)
 app.command()(report)
 app.command()(gate)
 app.command()(train)
+app.command()(federate)
 app.command()(protect)
 app.command()(unprotect)
 app.command()(preview)
 app.command()(compare)
+app.command()(correlate)
 app.command()(policies)
 app.command("list")(list_names)
 app.command()(show)
 app.command()(doctor)
 app.add_typer(weights, name="weights")
 app.add_typer(key, name="key")
+app.add_typer(annotate, name="annotate")
 
 
 @app.callback()

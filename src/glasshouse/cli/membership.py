@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import typer
-from click.core import ParameterSource
+
+from glasshouse.cli.typed import same_command, typed_options
 
 if TYPE_CHECKING:
     from glasshouse.studies.membership import MembershipResult
@@ -54,7 +53,7 @@ def audit_membership(
     from glasshouse.studies.membership import MembershipAudit
     from glasshouse.studies.membership import audit_membership as run
 
-    given = _given()
+    given = typed_options()
     if "--membership" not in given:
         wrong = [option for option in given if option in OWN]
         raise SettingError(f"{', '.join(wrong)} means nothing without --membership: name an attack, such as lira.")
@@ -69,7 +68,7 @@ def audit_membership(
         with counting("Training", "models") as progress:
             result = run(plan, out, root=root, download=download, minutes=minutes, progress=progress)
     except KeyboardInterrupt:
-        print(f"Interrupted. Finished models are kept in {out}. To go on:\n  {_same_command()}", file=sys.stderr)
+        print(f"Interrupted. Finished models are kept in {out}. To go on:\n  {same_command()}", file=sys.stderr)
         raise typer.Exit(130) from None
     page = write_membership_report(result)
     if as_json:
@@ -82,20 +81,6 @@ def asked(membership: list[str] | None, **own: Any) -> dict[str, Any]:
     """The settings that only a membership audit has, where any is given."""
     found = {name: value for name, value in own.items() if value is not None}
     return {**found, "attacks": tuple(membership)} if membership else found
-
-
-def _given() -> list[str]:
-    """The options that were typed."""
-    context = click.get_current_context()
-    return [
-        one.opts[0]
-        for one in context.command.params
-        if one.name and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
-    ]
-
-
-def _same_command() -> str:
-    return shlex.join(["glasshouse", *sys.argv[1:]])
 
 
 def _show(result: MembershipResult, page: Path) -> None:
@@ -119,6 +104,6 @@ def _show(result: MembershipResult, page: Path) -> None:
         console.print(line, markup=False)
     if result.pending:
         console.print(
-            f"{result.pending} models are left to train. To go on:\n  {_same_command()}", markup=False, soft_wrap=True
+            f"{result.pending} models are left to train. To go on:\n  {same_command()}", markup=False, soft_wrap=True
         )
     console.print(f"Report: {page}", markup=False, soft_wrap=True)

@@ -37,7 +37,7 @@ def protect(
         )
     for line in found.unreadable:
         print(f"skipped {line}")
-    print(f"{found.images} images in {epochs} versions each: {out}")
+    print(f"{found.images} images in {epochs} version{'' if epochs == 1 else 's'} each: {out}")
 
 
 def unprotect(

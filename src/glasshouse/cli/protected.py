@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-from click.core import ParameterSource
+from glasshouse.cli.typed import typed_options
 
 if TYPE_CHECKING:
     from glasshouse.studies.protected import ProtectedResult
@@ -27,7 +26,7 @@ def audit_protected(
 
     if protected is None or gallery is None:
         raise SettingError("--protected and --gallery go together: give the protected directory and the originals.")
-    foreign = [option for option in _given() if option not in ("--protected", "--gallery", *ALLOWED)]
+    foreign = [option for option in typed_options() if option not in ("--protected", "--gallery", *ALLOWED)]
     if foreign:
         raise SettingError(
             f"{', '.join(foreign)} means nothing for protected images: with --protected use {', '.join(ALLOWED)}."
@@ -40,16 +39,6 @@ def audit_protected(
         print(json.dumps(result.to_json(), allow_nan=False))
     else:
         _show(result, page)
-
-
-def _given() -> list[str]:
-    """The options that were typed."""
-    context = click.get_current_context()
-    return [
-        one.opts[0]
-        for one in context.command.params
-        if one.name and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
-    ]
 
 
 def _show(result: ProtectedResult, page: Path) -> None:
@@ -69,4 +58,7 @@ def _show(result: ProtectedResult, page: Path) -> None:
     for part in told(result):
         table.add_row(part.name, number(part.scores["share"], percent=True))
     console.print(table)
+    if result.facts["left_out"]:
+        shapes = ", ".join(f"{count} of {shape}" for shape, count in result.facts["left_out"].items())
+        print(f"Left out, since most of the attacked images have another shape: {shapes}.")
     console.print(f"Report: {page}", markup=False, soft_wrap=True)

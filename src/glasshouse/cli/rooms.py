@@ -15,6 +15,8 @@ HOMES = {
     "metrics": ("glasshouse.metrics", "metrics"),
     "models": ("glasshouse.models", "models"),
     "datasets": ("glasshouse.data", "datasets"),
+    "splits": ("glasshouse.federated.splits", "splits"),
+    "tasks": ("glasshouse.votes.tasks", "tasks"),
 }
 
 

@@ -1,4 +1,4 @@
-"""``glasshouse show``: one attack, defense, metric, model or dataset with all its settings."""
+"""``glasshouse show``: one attack, defense, metric, model, dataset or task with all its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FACTS = ("paper", "adversary", "needs", "label_use", "leaks_when", "source", "te
 
 
 def show(
-    kind: Annotated[str, typer.Argument(help="attack, defense, metric, model or dataset")],
+    kind: Annotated[str, typer.Argument(help="attack, defense, metric, model, dataset or task")],
     name: Annotated[str, typer.Argument(help="its name")],
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from glasshouse.studies.results import AuditResult, Setup
+    from glasshouse.studies.results import AuditResult, Row, Setup
     from glasshouse.types import Interval
 
 WIDE = 120
@@ -20,17 +20,18 @@ def result_table(result: AuditResult, width: int) -> Table:
     wide = width >= WIDE
     conditions = _telling(result.setups)
     seen = {one.setup: one.share for one in result.identified}
-    values = {(row.setup, row.metric): row.value for row in result.rows}
-    floor = {row.metric: row.value for row in result.floor}
-    table = Table(title=f"What could be seen (mean{', 95 % interval' if wide else ''})")
+    values = {(row.setup, row.metric): row for row in result.rows}
+    floor = {row.metric: row for row in result.floor}
+    tuning = sorted({setup.threat.tuning for setup in result.setups})
+    table = Table(title=f"What could be seen (mean{', 95 % interval' if wide else ''}; attacks: {', '.join(tuning)})")
     for name in ("defense", "attack", *conditions, "seen", *metrics):
         table.add_column(name, overflow="fold")
     for setup in result.setups:
         share = seen.get(setup)
         told = "" if share is None else f"{round(share.mean * share.images)} of {share.images}"
-        cells = [number(values.get((setup, metric)), wide) for metric in metrics]
+        cells = [cell(values.get((setup, metric)), wide) for metric in metrics]
         table.add_row(setup.defense, setup.attack, *(getattr(setup.threat, one) for one in conditions), told, *cells)
-    cells = [number(floor.get(metric), wide) for metric in metrics]
+    cells = [cell(floor.get(metric), wide) for metric in metrics]
     table.add_row("floor", "mean color", *("" for _ in conditions), "", *cells, style="dim")
     return table
 
@@ -40,12 +41,22 @@ def _telling(setups: tuple[Setup, ...]) -> list[str]:
     return [one for one in ("round", "batchnorm") if len({getattr(setup.threat, one) for setup in setups}) > 1]
 
 
-def number(value: Interval | None, wide: bool) -> str:
-    """A mean, with its interval where there is room."""
-    if value is None:
+def reasons(result: AuditResult) -> list[str]:
+    """Why some metrics have no value, each reason once."""
+    missing = [f"n/a: {row.metric}: {row.reason}" for row in result.rows if row.value is None]
+    return list(dict.fromkeys(missing))
+
+
+def cell(row: Row | None, wide: bool) -> str:
+    """What a table prints of a row: its value, or why there is no number."""
+    value = None if row is None else row.value
+    if row is None or value is None:
         return "n/a"
-    if math.isinf(value.mean):
-        return "identical"
+    return (row.reason or "identical") if math.isinf(value.mean) else number(value, wide)
+
+
+def number(value: Interval, wide: bool) -> str:
+    """A mean, with its interval where there is room."""
     if math.isnan(value.low) or not wide:
         return f"{value.mean:.3g}"
     return f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"

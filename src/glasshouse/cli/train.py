@@ -27,7 +27,6 @@ def train(
 ) -> None:
     """Train a classifier and write its weights as safetensors."""
     import torch
-    from safetensors.torch import save
 
     from glasshouse import data as data_room
     from glasshouse import defenses
@@ -49,7 +48,7 @@ def train(
     own.inspect(network, train_set.spec)
     expected = min(recipe.batch, len(labels))
     guard = defenses.create(defense).for_training(recipe.steps(len(labels)), expected / len(labels), expected)
-    if "shared gradient" in guard.acts_on.split(", then "):
+    if guard.idle_in_training:
         raise SettingError(f"'{defense}' acts on {guard.acts_on}, not while training: add at=training.")
     network = guard.on_model(network)
     rng = torch.Generator().manual_seed(seed + 1)  # another stream than the one that shuffles
@@ -64,7 +63,7 @@ def train(
         )
     right = accuracy(network, *test_set.batch(range(len(test_set))))
     where = "training" if list(train_set.ids) == list(test_set.ids) else "test"
-    write_atomic(out, save({name: value.contiguous() for name, value in network.state_dict().items()}))
+    write_atomic(out, own.to_weights(network, behind=guard.complete_spec if guard.changes_model else None))
     promise = guard.promise and f"{guard.promise}; it holds only while seed {seed} is secret, choose your own"
     if as_json:
         facts = {"weights": str(out), "loss": loss, f"{where}_accuracy": right, "epochs": epochs}

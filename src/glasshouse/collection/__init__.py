@@ -2,5 +2,6 @@
 
 from glasshouse.collection.keys import new_key, read_key
 from glasshouse.collection.protect import protect, unprotect
+from glasshouse.collection.reading import is_protected, open_protected
 
-__all__ = ["new_key", "protect", "read_key", "unprotect"]
+__all__ = ["is_protected", "new_key", "open_protected", "protect", "read_key", "unprotect"]

@@ -20,15 +20,18 @@ from glasshouse.collection.formats import FORMATS, Format, encode, grouped
 from glasshouse.collection.manifest import Header, Manifest, Version, key_check, original_check
 from glasshouse.collection.sources import Folder, Picture, Source, Unreadable, open_source
 from glasshouse.defenses import csvar
-from glasshouse.errors import DataError
-from glasshouse.files import sole_owner, sweep, write_atomic
+from glasshouse.errors import DataError, GlasshouseError
+from glasshouse.files import LOCK, sole_owner, sweep, write_atomic
 from glasshouse.types import JSON
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EXTRAS = "labels.npz"
+RESTORING = ".restoring"  # lies in a directory whose restoring is not finished
 
 #: Called with how many images are done.
 Counted = Callable[[int], None]
+#: Protects the images of one step, and returns the facts for the manifest.
+Work = Callable[[int, list[Picture | Unreadable]], list[JSON]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +67,49 @@ def protect(
         manifest = Manifest(directory)
         if not manifest.path.exists() and any(path.name != ".lock" for path in directory.iterdir()):
             raise DataError(f"{directory} is not empty and holds no protected data set: choose another directory.")
-        step, done = manifest.begin(header)
-        sweep(directory, *(path for path in directory.rglob("*") if path.is_dir()))
-        _check_continues(opened, manifest, done, directory)
-        _write_extras(directory, opened)
         work = partial(_protect_step, directory, FORMATS[files], key, epochs, block_size, channel_wise)
-        chunks = _chunks(opened, done, FORMATS[files].images)
-        for chunk, facts in _in_order(work, chunks, step, workers):
-            step, done = step + 1, done + len(chunk)
-            manifest.close_step(facts, step, done)
-            progress(done)
-        manifest.finish()
+        try:
+            _protect_all(opened, directory, manifest, header, work, workers, progress)
+        except GlasshouseError:
+            _forget_if_nothing_was_written(directory, manifest)
+            raise
     return _summary(manifest)
+
+
+def _protect_all(
+    source: Source,
+    directory: Path,
+    manifest: Manifest,
+    header: Header,
+    work: Work,
+    workers: int,
+    progress: Counted,
+) -> None:
+    """Protect what is left of a source, step by step."""
+    step, done = manifest.begin(header)
+    sweep(directory, *(path for path in directory.rglob("*") if path.is_dir()))
+    _check_continues(source, manifest, done, directory)
+    for chunk, facts in _in_order(work, _chunks(source, done, FORMATS[header.files].images), step, workers):
+        step, done = step + 1, done + len(chunk)
+        manifest.close_step(facts, step, done)
+        progress(done)
+    _write_extras(directory, source)
+    manifest.finish()
+
+
+def _forget_if_nothing_was_written(directory: Path, manifest: Manifest) -> None:
+    """Leave no manifest of nothing, which would refuse the next try with other settings."""
+    if {path.name for path in directory.iterdir()} <= {manifest.path.name, LOCK}:
+        manifest.path.unlink(missing_ok=True)
 
 
 def unprotect(
     directory: Path, back: Path, *, key: bytes, epoch: int = 0, progress: Counted = lambda images: None
 ) -> int:
-    """Restore every image from one epoch's version, to the bit, as PNG files; return how many."""
+    """Restore every image from one epoch's version, to the bit, as PNG files; return how many.
+
+    The same call goes on after a failure or a kill: what is there already was written whole.
+    """
     manifest = Manifest(directory)
     header = manifest.header()
     if header.format != csvar.FORMAT.decode():
@@ -90,10 +118,14 @@ def unprotect(
         raise DataError(f"This key did not protect {directory}: give the key file that was used.")
     checks.one_of("format", header.files, FORMATS)
     checks.between("epoch", epoch, 0, header.epochs - 1)
-    if back.exists() and (not back.is_dir() or any(back.iterdir())):
-        raise DataError(f"{back} is not empty: choose another directory.")
+    manifest.check_finished()
+    begun = _begin_restoring(back, manifest)
     count = 0
     for version, pixels in _versions(directory, header, manifest, epoch):
+        count += 1
+        target = back / f"{_inside(version.identity)}.png"
+        if target.exists():
+            continue
         restored = csvar.unshuffle(
             pixels,
             key=key,
@@ -104,10 +136,22 @@ def unprotect(
         )
         if original_check(key, version.identity, restored) != version.original:
             raise DataError(f"'{version.identity}' does not restore to what was protected: its file was changed.")
-        write_atomic(back / f"{_inside(version.identity)}.png", encode(restored))
-        count += 1
+        write_atomic(target, encode(restored))
         progress(count)
+    begun.unlink()
     return count
+
+
+def _begin_restoring(back: Path, manifest: Manifest) -> Path:
+    """Mark a directory as one that is being restored from this very set; refuse any other that is not empty."""
+    mark, told = back / RESTORING, hashlib.sha256(manifest.path.read_bytes()).hexdigest()
+    if mark.is_file() and mark.read_text(encoding="ascii", errors="replace") == told:
+        sweep(back, *(path for path in back.rglob("*") if path.is_dir()))
+        return mark
+    if back.exists() and (not back.is_dir() or any(back.iterdir())):
+        raise DataError(f"{back} is not empty: choose another directory.")
+    write_atomic(mark, told.encode())
+    return mark
 
 
 def read_version(directory: Path, epoch: int) -> Iterator[tuple[str, Array]]:
@@ -168,7 +212,7 @@ def _protect_step(
 
 
 def _in_order(
-    work: Callable[[int, list[Picture | Unreadable]], list[JSON]],
+    work: Work,
     chunks: Iterator[list[Picture | Unreadable]],
     step: int,
     workers: int,

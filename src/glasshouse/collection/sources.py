@@ -7,7 +7,7 @@ import os
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -45,6 +45,10 @@ class Source(ABC):
         """Read the images one after another, from a place in their order."""
 
     @abstractmethod
+    def some(self, identities: Container[str]) -> Iterator[Picture | Unreadable]:
+        """Read those images only that are asked for, in the same order."""
+
+    @abstractmethod
     def names(self) -> Iterator[str]:
         """The identities in the same order, without reading any image."""
 
@@ -61,31 +65,39 @@ class Folder(Source):
 
     def pictures(self, skip: int = 0) -> Iterator[Picture | Unreadable]:
         """Read the files one after another; of two that differ in suffix only, the second is refused."""
-        last = None
-        for number, file in enumerate(self._files()):
-            name = file.relative_to(self.path)
-            identity, before = name.with_suffix("").as_posix(), last
-            last = identity
-            if number < skip:
-                continue
-            if identity == before:
-                yield Unreadable(name.as_posix(), "another file has this name but for its suffix: rename one")
-                continue
-            try:
-                yield Picture(identity, read_image(file))
-            except DataError as error:
-                yield Unreadable(name.as_posix(), str(error))
+        return (self._read(*named) for named in itertools.islice(self._named(), skip, None))
+
+    def some(self, identities: Container[str]) -> Iterator[Picture | Unreadable]:
+        """Read the files of some identities."""
+        return (self._read(*named) for named in self._named() if named[0] in identities)
 
     def names(self) -> Iterator[str]:
         """Relative paths without suffix."""
-        return (file.relative_to(self.path).with_suffix("").as_posix() for file in self._files())
+        return (identity for identity, _, _ in self._named())
 
     def extras(self) -> dict[str, Array]:
         """A folder's classes are its sub-folders, which stay."""
         return {}
 
+    def _named(self) -> Iterator[tuple[str, Path, bool]]:
+        """Every file with its identity, and whether the file before it has the same."""
+        last = None
+        for file in self._files():
+            identity = file.relative_to(self.path).with_suffix("").as_posix()
+            yield identity, file, identity == last
+            last = identity
+
+    def _read(self, identity: str, file: Path, again: bool) -> Picture | Unreadable:
+        name = file.relative_to(self.path).as_posix()
+        if again:
+            return Unreadable(name, "another file has this name but for its suffix: rename one")
+        try:
+            return Picture(identity, read_image(file))
+        except DataError as error:
+            return Unreadable(name, str(error))
+
     def _files(self) -> Iterator[Path]:
-        for folder, children, names in os.walk(self.path):
+        for folder, children, names in os.walk(self.path, onerror=_refuse_folder):
             children.sort()
             for name in sorted(names, key=lambda one: (Path(one).stem, one)):
                 if Path(name).suffix.lower() in SUFFIXES:
@@ -101,6 +113,10 @@ class Archive(Source):
     def pictures(self, skip: int = 0) -> Iterator[Picture | Unreadable]:
         """Read the rows of ``x_train`` and ``x_test`` one after another."""
         return itertools.islice(self._all(), skip, None)
+
+    def some(self, identities: Container[str]) -> Iterator[Picture | Unreadable]:
+        """Read all rows, since they are compressed as one, and return some."""
+        return (picture for picture in self._all() if picture.identity in identities)
 
     def names(self) -> Iterator[str]:
         """``x_train/000000`` and so on, as many as the arrays have rows."""
@@ -133,12 +149,19 @@ class Archive(Source):
         shape, fortran, dtype = heads[version](stream)
         if dtype != np.uint8 or fortran or len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)):
             raise DataError(f"{self.path}: {name} has shape {shape} and dtype {dtype}: give 8-bit (N, H, W[, 1 or 3]).")
+        if 0 in shape[1:]:
+            raise DataError(f"{self.path}: {name} has shape {shape}, whose images are empty: give images with pixels.")
         size = int(np.prod(shape[1:]))
         for index in range(shape[0]):
             row = stream.read(size)
             if len(row) != size:
                 raise DataError(f"{self.path}: {name} ends in the middle of image {index}: copy the file again.")
             yield Picture(f"{name}/{index:06d}", np.frombuffer(row, np.uint8).reshape(*shape[1:3], -1))
+
+
+def _refuse_folder(error: OSError) -> None:
+    """Stop at a folder that cannot be listed: its images would be missing without a word."""
+    raise DataError(f"{error.filename} cannot be listed ({error.strerror}): make it readable, or move it away.")
 
 
 def open_source(path: Path) -> Source:

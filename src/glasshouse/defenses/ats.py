@@ -16,6 +16,7 @@ from torch import Tensor
 from glasshouse.defenses.base import Defense, defenses
 from glasshouse.errors import DataError, SettingError
 from glasshouse.registry import setting
+from glasshouse.types import Stage
 
 LEVELS = 10
 BLACK = (0, 0, 0)
@@ -163,6 +164,7 @@ class ATS(Defense):
     """Transforms images by the sub-policies of a policy in turn, as 8-bit images, every image anew."""
 
     paper: ClassVar[str] = "Privacy-preserving Collaborative Learning with Automatic Transformation Search"
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.IMAGES})
 
     policy: str = setting("3-1-7", "sub-policies applied in turn (0 to 49); one of several lists a-b-c+d-e-f per image")
 

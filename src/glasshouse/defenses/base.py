@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glasshouse.errors import SettingError
 from glasshouse.registry import Registry, complete_spec, setting, to_spec
 from glasshouse.training import Client, Computed, Gradients, Samples, plain_gradients
-from glasshouse.types import Place
+from glasshouse.types import Place, Stage
 
 
 class Defense(ABC):
@@ -29,6 +29,7 @@ class Defense(ABC):
     version: ClassVar[int] = 1
     moves_blocks: ClassVar[bool] = False  # whether it does nothing but let blocks of a region trade places
     poisson: ClassVar[bool] = False  # whether its promise needs batches drawn at random instead of dealt out
+    stages: ClassVar[frozenset[Stage]] = frozenset()  # where it acts, for decisions
 
     @property
     def spec(self) -> str:
@@ -51,6 +52,11 @@ class Defense(ABC):
         return "nothing"
 
     @property
+    def idle_in_training(self) -> bool:
+        """Whether it, or a link of it, acts on the shared gradient only and so leaves a trained model as it is."""
+        return self.stages == {Stage.SHARING}
+
+    @property
     def promise(self) -> str:
         """What this defense guarantees in figures; nothing unless it is proved."""
         return ""
@@ -66,6 +72,14 @@ class Defense(ABC):
         ``batch`` is how many images that share makes on average.
         """
         return self
+
+    def region_side(self, height: int, width: int) -> int | None:
+        """Side of the regions that this defense leaves values in, where it has regions of its own."""
+        return None
+
+    def partners(self, samples: Samples) -> Tensor:
+        """For each image (N,) the number of its group, whose images may hold its values; alone unless it trades."""
+        return torch.arange(len(samples.images))
 
     def with_key(self, rng: torch.Generator) -> Defense:
         """This defense under a key of its own that stays, where it needs one."""
@@ -116,6 +130,15 @@ class GradientDefense(Defense):
             "both": "training and shared gradient",
         }[self.at]
 
+    @property
+    def stages(self) -> frozenset[Stage]:  # type: ignore[override]
+        """Where this defense acts, for decisions."""
+        return {
+            "gradient": frozenset({Stage.SHARING}),
+            "training": frozenset({Stage.TRAINING}),
+            "both": frozenset({Stage.TRAINING, Stage.SHARING}),
+        }[self.at]
+
     @abstractmethod
     def change(self, gradient: Tensor, *, rng: torch.Generator) -> Tensor:
         """Return a changed copy of one parameter's gradient."""
@@ -150,6 +173,16 @@ class Chain(Defense):
     def _computing(self) -> list[Defense]:
         """The links that compute gradients in their own way."""
         return [link for link in self.links if type(link).compute is not Defense.compute]
+
+    @property
+    def idle_in_training(self) -> bool:
+        """Whether a link acts on the shared gradient only."""
+        return any(link.idle_in_training for link in self.links)
+
+    @property
+    def stages(self) -> frozenset[Stage]:  # type: ignore[override]
+        """Where any link acts."""
+        return frozenset[Stage]().union(*(link.stages for link in self.links))
 
     @property
     def spec(self) -> str:
@@ -193,6 +226,15 @@ class Chain(Defense):
     def for_training(self, steps: int, sample_rate: float, batch: int) -> Defense:
         """Set up every link."""
         return Chain(tuple(link.for_training(steps, sample_rate, batch) for link in self.links))
+
+    def region_side(self, height: int, width: int) -> int | None:
+        """The regions of the first link that has its own."""
+        sides = (link.region_side(height, width) for link in self.links)
+        return next((side for side in sides if side is not None), None)
+
+    def partners(self, samples: Samples) -> Tensor:
+        """The groups of the first link; what later links trade is not known from the images as they are."""
+        return self.links[0].partners(samples)
 
     def with_key(self, rng: torch.Generator) -> Defense:
         """Give every link that needs one a key."""
@@ -248,13 +290,13 @@ def create(spec: str) -> Defense:
 
 
 class DefendedClient(Client):
-    """A client that trains behind a defense, under one key, anew for every epoch."""
+    """A client that trains behind a defense, under one key, anew for every epoch from a first one on."""
 
-    def __init__(self, defense: Defense, rng: torch.Generator) -> None:
+    def __init__(self, defense: Defense, rng: torch.Generator, *, epoch: int = 0) -> None:
         self.defense = defense.with_key(rng)
         self.rng = rng
         self.poisson = defense.poisson
-        self.epoch = 0
+        self.epoch = epoch
 
     def begin(self, steps: int, sample_rate: float, batch: int) -> None:
         """Set the defense up for the training to come, so that its promise is about that training."""

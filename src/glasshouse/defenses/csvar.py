@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from glasshouse import checks
@@ -17,13 +18,17 @@ from glasshouse.defenses.base import Defense, defenses
 from glasshouse.errors import DataError, SettingError
 from glasshouse.functional import shuffle as blocks
 from glasshouse.registry import secret, setting
+from glasshouse.types import Stage
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Images = TypeVar("Images", Array, Tensor)
+Transformed = TypeVar("Transformed", Array, Tensor, Image.Image)
 
 FORMAT = b"csvar-1"  # changes whenever the same key, identity and epoch would give another shuffle
 KEY_BYTES = (16, 64)
 MOST_CHANNELS = 4
+LAST_EPOCH = 2**64 - 1
+PICTURES = ("L", "RGB", "RGBA")  # modes of PIL images whose values are those of the picture
 
 region_size = blocks.region_size
 
@@ -91,7 +96,9 @@ class CSVAR(Defense):
     """
 
     paper: ClassVar[str] = "CSVAR: Enhancing Visual Privacy in Federated Learning via Adaptive Shuffling"
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.IMAGES})
     moves_blocks: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     block_size: int | None = setting(None, "size of all blocks; adaptive (S/4 or S/2 by variance) when not set")
     channel_wise: bool = setting(True, "channels are shuffled independently; else they move together")
@@ -99,7 +106,7 @@ class CSVAR(Defense):
     epoch: int = setting(0, "which epoch's version is made")
 
     def __post_init__(self) -> None:
-        checks.at_least("epoch", self.epoch, 0)
+        check_epoch(self.epoch)
         if self.block_size is not None:
             checks.at_least("block_size", self.block_size, 1)
         if self.key is not None:
@@ -118,16 +125,22 @@ class CSVAR(Defense):
         """The same shuffle for another epoch."""
         return dataclasses.replace(self, epoch=epoch)
 
-    def __call__(self, image: Images, identity: str | None = None) -> Images:
-        """Shuffle one image, or a batch under one identity each derived from content."""
+    def __call__(self, image: Transformed, identity: str | None = None) -> Transformed:
+        """Shuffle one image (array, tensor or PIL), or a batch under one identity each derived from content."""
         if self.key is None:
             raise SettingError("CSVAR has no key: give CSVAR(key=...) 16 to 64 secret bytes.")
-        return self._shuffled(image, self.key, identity)
+        if not isinstance(image, Image.Image):
+            return self._shuffled(image, self.key, identity)
+        if image.mode not in PICTURES:
+            raise DataError(f"The picture has mode {image.mode}: convert it first, for example to 'RGB'.")
+        return Image.fromarray(self._shuffled(np.asarray(image), self.key, identity))
 
     def on_images(self, images: Tensor, *, rng: torch.Generator) -> Tensor:
-        """Shuffle the images that the client computes with."""
-        key = self.key or drawn_key(rng)
-        return self._shuffled(images, key, [f"image/{index:06d}" for index in range(len(images))])
+        """Shuffle the images that the client computes with, each under the hash of its content.
+
+        Places in the batch would not do: a set that is worked on in batches would repeat its shuffles.
+        """
+        return self._shuffled(images, self.key or drawn_key(rng), None)
 
     def _shuffled(self, images: Images, key: bytes, ids: str | Sequence[str] | None) -> Images:
         return _apply(images, key, ids, self.epoch, self.block_size, self.channel_wise, inverse=False)
@@ -213,7 +226,7 @@ def _apply(
 ) -> Images:
     """Shuffle or unshuffle, under identities derived from content when none are given."""
     check_key(key)
-    checks.at_least("epoch", epoch, 0)
+    check_epoch(epoch)
     planes = _Planes.of(images)
     source = planes.stored
     names = planes.content_ids() if ids is None else [ids] if isinstance(ids, str) else list(ids)
@@ -230,6 +243,11 @@ def _apply(
     return blocks.pixels_of(moved).reshape(images.shape)
 
 
+def check_epoch(epoch: object) -> None:
+    """Refuse an epoch that is no whole number from 0 on: the shuffle is told by eight bytes of it."""
+    checks.whole("epoch", epoch, 0, LAST_EPOCH)
+
+
 def check_key(key: bytes) -> None:
     """Refuse a key that is not 16 to 64 bytes."""
     low, high = KEY_BYTES
@@ -242,7 +260,7 @@ def check_key(key: bytes) -> None:
 
 def _stream_keys(key: bytes, names: list[str], epoch: int) -> Array:
     """The generator's 128-bit key for each image and epoch: keyed BLAKE2b hashes, so that none tells of another."""
-    start = epoch.to_bytes(8, "big")
+    start = int(epoch).to_bytes(8, "big")
     digests = (
         hashlib.blake2b(
             start + name.encode("utf-8", "surrogateescape"), key=key, digest_size=16, person=FORMAT

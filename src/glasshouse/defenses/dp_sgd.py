@@ -23,6 +23,7 @@ from glasshouse.errors import ModelError, SettingError
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import setting
 from glasshouse.training import Computed, Samples
+from glasshouse.types import Stage
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class DPSGD(Defense):
     """
 
     paper: ClassVar[str] = "Abadi et al. 2016, Deep Learning with Differential Privacy"
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.COMPUTING})
     poisson: ClassVar[bool] = True
 
     epsilon: float = setting(8.0, "privacy loss of the whole training, smaller is safer; inf: no noise")

@@ -11,6 +11,7 @@ from torch import Tensor
 from glasshouse import checks
 from glasshouse.defenses.base import Defense, defenses
 from glasshouse.registry import setting
+from glasshouse.types import Stage
 
 
 @defenses.register("image_noise")
@@ -19,6 +20,7 @@ class ImageNoise(Defense):
     """Adds normal noise to every pixel and clips to the valid range; it gives no (epsilon, delta) guarantee."""
 
     paper: ClassVar[str] = "CSVAR: Enhancing Visual Privacy in Federated Learning via Adaptive Shuffling, section V"
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.IMAGES})
 
     sigma: float = setting(50.0, "standard deviation of the noise on the 0 to 255 scale (published: 50)")
 

@@ -15,6 +15,7 @@ from glasshouse.defenses.base import Defense, defenses
 from glasshouse.errors import DataError, SettingError
 from glasshouse.registry import setting
 from glasshouse.training import Samples
+from glasshouse.types import Stage
 
 DRAWS = 1000  # how often coefficients above the cap are drawn anew before the settings are called hopeless
 
@@ -25,6 +26,7 @@ class Mixup(Defense):
     """Replaces every image by a mixture of itself and k - 1 others, and its label by the same mixture of labels."""
 
     paper: ClassVar[str] = "mixup: Beyond Empirical Risk Minimization"
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.IMAGES, Stage.LABELS})
 
     k: int = setting(2, "images in a mixture, its own among them")
     alpha: float = setting(1.0, "parameter of the Dirichlet distribution of coefficients; 1 draws all mixtures alike")

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from glasshouse import checks
 from glasshouse.defenses.base import Defense, defenses
 from glasshouse.registry import setting
+from glasshouse.types import Stage
 
 
 @defenses.register("pixelate")
@@ -20,6 +21,7 @@ class Pixelate(Defense):
     """Replaces every square of pixels by its mean colour; edge squares are averaged over what there is of them."""
 
     paper: ClassVar[str] = "mean colour of squares; no paper needed"
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.IMAGES})
 
     factor: int = setting(4, "side of the squares in pixels")
 

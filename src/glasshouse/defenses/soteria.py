@@ -14,6 +14,7 @@ from glasshouse.defenses.base import Defense, defenses
 from glasshouse.errors import ModelError
 from glasshouse.registry import setting
 from glasshouse.training import Computed, Samples, plain_gradients
+from glasshouse.types import Stage
 
 IMAGES_AT_ONCE = 16  # copies of images that are sent back through the network together
 
@@ -30,6 +31,7 @@ class Soteria(Defense):
         "Sun et al. 2021, Soteria: Provable Defense against Privacy Leakage in Federated Learning "
         "from Representation Perspective"
     )
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.COMPUTING})
 
     percent: float = setting(80.0, "share of the classifier's input features that are pruned (authors' code: 1, 60)")
 

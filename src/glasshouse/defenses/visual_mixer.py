@@ -13,6 +13,7 @@ from glasshouse import checks
 from glasshouse.defenses.base import Defense, defenses
 from glasshouse.errors import SettingError
 from glasshouse.registry import setting
+from glasshouse.types import Stage
 
 #: Into how many pieces a side of a region is cut, as the authors' code has it: one row for images of low, middle
 #: and high visual feature entropy; in it, one number for regions of rising share of the image's largest entropy.
@@ -27,6 +28,7 @@ class VisualMixer(Defense):
     """Shuffles pieces of regions, every channel by itself; how fine follows the visual feature entropy (VFE)."""
 
     paper: ClassVar[str] = "You Can Use But Cannot Recognize: Preserving Visual Privacy in Deep Neural Networks"
+    stages: ClassVar[frozenset[Stage]] = frozenset({Stage.IMAGES})
 
     region: int = setting(8, "side of a region in pixels (published: a fourteenth of the side, 8 at 112 px)")
     low: float = setting(0.5, "mean VFE below which an image has its quiet regions cut into 2 x 2 pieces only")
@@ -43,6 +45,10 @@ class VisualMixer(Defense):
     def acts_on(self) -> str:
         """Where this defense acts, for tables."""
         return "images"
+
+    def region_side(self, height: int, width: int) -> int | None:
+        """The regions of this defense, whatever the size of the image."""
+        return self.region
 
     def on_images(self, images: Tensor, *, rng: torch.Generator) -> Tensor:
         """Return shuffled copies of the images; values change places only."""

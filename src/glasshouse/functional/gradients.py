@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+SMALL = 1e-12  # largest entry below which a gradient is scaled before it is squared
+
 
 def parameter_names(model: nn.Module) -> tuple[str, ...]:
     """The names of the parameters whose gradients are shared, in the model's own order."""
@@ -38,9 +40,16 @@ def squared_distance(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tenso
 
 def cosine_distance(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
     """One minus the cosine of the angle between all tensors taken jointly (InvGrad's objective)."""
+    first, second = _lifted(first), _lifted(second)
     dot = torch.stack([(a * b).sum() for a, b in zip(first, second, strict=True)]).sum()
     norms = [torch.stack([tensor.pow(2).sum() for tensor in side]).sum().sqrt() for side in (first, second)]
     return 1 - dot / (norms[0] * norms[1]).clamp_min(torch.finfo(dot.dtype).tiny)
+
+
+def _lifted(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The same direction, scaled up where the squares of a converged model's gradient would vanish."""
+    largest = float(torch.stack([tensor.detach().abs().amax() for tensor in tensors]).amax())
+    return [tensor / largest for tensor in tensors] if 0 < largest < SMALL else tensors
 
 
 def signal_to_noise_db(clean: Sequence[Tensor], changed: Sequence[Tensor]) -> float:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import torch
+from scipy.optimize import nnls
 from torch import Tensor
+
+LONGEST = 2.0  # how much longer than usual an input of the last layer may be
+SUM_WEIGHT = 10.0  # how much more the sum of the counts weighs than one class's equation
 
 
 def row_sum_label(weight_gradient: Tensor) -> int:
@@ -29,15 +33,38 @@ def single_label(bias_gradient: Tensor | None, weight_gradient: Tensor) -> int:
     return int(evidence.argmin())
 
 
-def label_counts(evidence: Tensor, mean_probabilities: Tensor, batch_size: int) -> Tensor:
-    """How often each class occurs behind a gradient averaged over a batch.
+def class_inputs(bias_gradient: Tensor, weight_gradient: Tensor) -> Tensor:
+    """An input of the last layer for every class, as its row of the gradients says: (classes, features).
 
-    The mean bias gradient is (mean softmax) - (share of each class), so the shares follow from an estimate
-    of the mean softmax; the counts are rounded so that they add up to the batch size.
+    A row is dominated by the images of its class, so that weight over bias gradient is about their mean input. Where
+    the bias gradient nearly cancels the quotient says nothing, and is cut to twice the usual length.
     """
-    shares = (mean_probabilities - evidence).clamp_min(0) * batch_size
-    shares = shares * (batch_size / shares.sum().clamp_min(torch.finfo(shares.dtype).tiny))
+    tiny = torch.finfo(bias_gradient.dtype).tiny
+    inputs = weight_gradient / torch.where(bias_gradient.abs() > tiny, bias_gradient, tiny)[:, None]
+    lengths = inputs.norm(dim=1, keepdim=True)
+    usual = lengths.median()
+    return torch.where(lengths > LONGEST * usual, inputs * (usual / lengths), inputs)
+
+
+def label_counts(bias_gradient: Tensor, probabilities: Tensor, batch_size: int) -> Tensor:
+    """How often each class occurs behind a gradient averaged over a batch (Ma et al. 2023, iLRG).
+
+    Row j of ``probabilities`` (classes, classes) is what the model says of images of class j. The bias gradient is the
+    mean of (probabilities - one-hot), linear in the counts, which are never negative and add up to the batch size.
+    """
+    classes = len(bias_gradient)
+    system = torch.cat([probabilities.T - torch.eye(classes), torch.full((1, classes), SUM_WEIGHT)]).double()
+    right = torch.cat([bias_gradient, bias_gradient.new_tensor([SUM_WEIGHT])]).double() * batch_size
+    shares = torch.from_numpy(nnls(system.numpy(), right.numpy())[0])
+    return whole(shares, batch_size)
+
+
+def whole(shares: Tensor, total: int) -> Tensor:
+    """Shares (classes,) as whole numbers that add up to ``total``, the largest remainders first."""
+    if not bool(shares.sum() > 0):
+        shares = torch.ones_like(shares)  # nothing is known: all alike
+    shares = shares * (total / shares.sum())
     counts = shares.floor()
-    missing = batch_size - int(counts.sum())
-    counts[(shares - counts).argsort(descending=True)[:missing]] += 1
+    missing = total - int(counts.sum())
+    counts[(shares - counts).argsort(descending=True, stable=True)[:missing]] += 1
     return counts.long()

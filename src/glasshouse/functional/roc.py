@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from glasshouse.errors import DataError
-from glasshouse.functional.intervals import RESAMPLES, SEED
+from glasshouse.functional.intervals import AT_ONCE, RESAMPLES, SEED, Array, ends, redrawn
 from glasshouse.types import Interval
 
 #: False positive rates at which the true positive rate is told, by the name of the metric.
 LOW_RATES = {"tpr_at_fpr_0.01": 0.01, "tpr_at_fpr_0.001": 0.001}
 METRICS = ("auc", *LOW_RATES, "balanced_accuracy")
-AT_ONCE = 2**22  # entries of resampled counts that are held at a time
 ROUNDING = 1e-12
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,14 +70,14 @@ def measure(members: Sequence[float] | Array, others: Sequence[float] | Array) -
     step = max(1, AT_ONCE // (ranked.members + ranked.others))
     for start in range(0, RESAMPLES, step):
         count = min(step, RESAMPLES - start)
-        fpr, tpr = ranked.rates(*(_redrawn(random, count, size) for size in (ranked.members, ranked.others)))
+        fpr, tpr = ranked.rates(*(redrawn(random, count, size) for size in (ranked.members, ranked.others)))
         for name, values in _values(fpr, tpr).items():
             drawn[name].append(values)
     curve = roc(members, others)
     found = _values(curve.fpr, curve.tpr)
     images = ranked.members + ranked.others
     return {
-        name: Interval(float(found[name]), *_ends(np.concatenate(drawn[name])), images)
+        name: Interval(float(found[name]), *ends(np.concatenate(drawn[name])), images)
         if estimable(name, ranked.others)
         else None
         for name in METRICS
@@ -121,12 +117,6 @@ class _Ranked:
         return rates[0], rates[1]
 
 
-def _redrawn(random: np.random.Generator, count: int, size: int) -> Array:
-    """How often each of ``size`` things comes when as many are drawn with replacement, ``count`` times over."""
-    picks = random.integers(0, size, (count, size)) + size * np.arange(count)[:, None]
-    return np.bincount(picks.ravel(), minlength=count * size).reshape(count, size).astype(np.int32)
-
-
 def _values(fpr: Array, tpr: Array) -> dict[str, Array]:
     """Every metric of rates (..., T)."""
     low = {name: _low(fpr, tpr, rate) for name, rate in LOW_RATES.items()}
@@ -143,8 +133,3 @@ def _low(fpr: Array, tpr: Array, rate: float) -> Array:
 
 def _balanced(fpr: Array, tpr: Array) -> Array:
     return np.asarray(((tpr + 1 - fpr) / 2).max(-1))
-
-
-def _ends(values: Array) -> tuple[float, float]:
-    low, high = np.percentile(values, (2.5, 97.5))
-    return float(low), float(high)

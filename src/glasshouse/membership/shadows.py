@@ -44,11 +44,10 @@ class Trainer:
     defense: Defense = field(default_factory=lambda: create("none"))
 
     def __post_init__(self) -> None:
-        acts_on = self.defense.acts_on
-        if "shared gradient" in acts_on.split(", then "):
+        if self.defense.idle_in_training:
             raise SettingError(
-                f"'{self.defense.spec}' acts on {acts_on}, not while training, so it leaves the model as it is: "
-                "add at=training."
+                f"'{self.defense.spec}' acts on {self.defense.acts_on}, not while training, so it leaves the model as "
+                "it is: add at=training."
             )
 
     @property

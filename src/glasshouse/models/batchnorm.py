@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from glasshouse.types import BatchNorm
+
+
+class Watched(NamedTuple):
+    """What one call of a batch norm layer saw, and what the layer expected."""
+
+    mean: Tensor
+    variance: Tensor
+    running_mean: Tensor
+    running_variance: Tensor
 
 
 def batchnorm_layers(model: nn.Module) -> list[_BatchNorm]:
@@ -37,3 +47,25 @@ def batchnorm_mode(model: nn.Module, mode: BatchNorm) -> Iterator[None]:
             module.training = training
         for layer, track in zip(layers, tracked, strict=True):
             layer.track_running_stats = track
+
+
+@contextmanager
+def watched(model: nn.Module, group: int) -> Iterator[list[Watched]]:
+    """Gather, while a model runs, the statistics of every ``group`` images in each call of batch norm.
+
+    Means and variances are (problems, channels); layers without running statistics are left out.
+    """
+    found: list[Watched] = []
+
+    def measure(layer: _BatchNorm, inputs: tuple[Any, ...]) -> None:
+        if layer.running_mean is None or layer.running_var is None:
+            return
+        x = inputs[0].unflatten(0, (-1, group)).transpose(1, 2).flatten(2)  # (problems, channels, values)
+        found.append(Watched(x.mean(2), x.var(2, unbiased=False), layer.running_mean, layer.running_var))
+
+    handles = [layer.register_forward_pre_hook(measure) for layer in batchnorm_layers(model)]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from glasshouse.errors import ModelError, WeightsError
@@ -20,6 +20,8 @@ from glasshouse.types import ImageSpec
 from glasshouse.weights import convert
 
 log = logging.getLogger(__name__)
+
+BEHIND = "trained behind"
 
 #: What somebody's own file may raise when it is imported or called.
 USER_ERRORS = (
@@ -93,6 +95,23 @@ def read_weights(path: Path) -> Mapping[str, Tensor]:
         raise WeightsError(f"{path} is not a readable safetensors file ({error}): save it again.") from error
 
 
+def to_weights(model: nn.Module, *, behind: str | None = None) -> bytes:
+    """A model's weights as a safetensors file, with the SPEC of a defense that changed the network, if one did."""
+    tensors = {name: value.detach().clone().contiguous() for name, value in model.state_dict().items()}
+    return save(tensors, None if behind is None else {BEHIND: behind})
+
+
+def trained_behind(path: Path) -> str | None:
+    """The SPEC of the defense that changed the network before these weights were trained, where the file says so."""
+    if path.suffix != ".safetensors" or not path.is_file():
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get(BEHIND)
+    except SafetensorError as error:
+        raise WeightsError(f"{path} is not a readable safetensors file ({error}): save it again.") from error
+
+
 def load_weights(model: nn.Module, path: Path) -> None:
     """Load weights that fit a model exactly; names may lack the wrapper's ``network.`` prefix."""
     found = dict(read_weights(path))
@@ -112,7 +131,15 @@ def load_weights(model: nn.Module, path: Path) -> None:
         if names
     ]
     if problems:
-        raise WeightsError(f"{path} does not fit the model: {'; '.join(problems)}. Give the weights of this model.")
+        hint = (
+            " It has no running statistics: was it trained with dp_sgd, which replaces batch norm? 'glasshouse train' "
+            "now notes that in the file, so train it again."
+            if missing and all("running_" in name or "num_batches" in name for name in missing)
+            else ""
+        )
+        raise WeightsError(
+            f"{path} does not fit the model: {'; '.join(problems)}. Give the weights of this model.{hint}"
+        )
     if not all(bool(value.isfinite().all()) for value in found.values() if value.is_floating_point()):
         raise WeightsError(f"{path} holds NaN or infinite values: the training that made it diverged.")
     model.load_state_dict(found)

@@ -11,6 +11,7 @@ from typing import Any
 from PIL import Image
 
 from glasshouse.studies.adaptive import SHOWN
+from glasshouse.studies.shuffled import IN_THE_SET
 from glasshouse.types import JSON
 
 COLUMNS = (
@@ -23,7 +24,10 @@ COLUMNS = (
     "recognised by a classifier",
     "re-identified",
     "versions linked",
+    "in the set: AUC",
+    "its group found",
 )
+PICTURED = 6  # columns that tell of accuracy and pictures; the others tell images apart
 LABELS = 1.6  # inches left of the pictures
 HEADS = {"original": "private", "protected": "sent", "A": "A", "B": "B", "C": "C", "D": "D", "E": "E"}
 
@@ -40,6 +44,8 @@ class Worst:
     recognised: JSON
     identified: JSON
     linked: JSON | None
+    member: JSON | None
+    group: JSON | None
 
     def cells(self) -> list[str]:
         """The row of a table."""
@@ -53,6 +59,8 @@ class Worst:
             percent(self.recognised),
             percent(self.identified),
             "" if self.linked is None else percent(self.linked),
+            "" if self.member is None else number(self.member),
+            "" if self.group is None else percent(self.group),
         ]
 
 
@@ -63,6 +71,7 @@ def worst(row: JSON) -> Worst:
     sharpest = min(pictures, key=lambda name: pictures[name]["lpips"]["mean"])
     psnr = pictures[sharpest]["psnr"]
     linked = [scores["share"] for name, scores in parts.items() if name.startswith("F linked")]
+    asked = [scores for name, scores in parts.items() if name.startswith(IN_THE_SET)]
     return Worst(
         variant=row["variant"],
         accuracy=row["accuracy"],
@@ -72,6 +81,8 @@ def worst(row: JSON) -> Worst:
         recognised=_most([scores["recognised"] for scores in pictures.values()]),
         identified=_most([scores["share"] for name, scores in parts.items() if name.startswith("re-identified")]),
         linked=_most(linked) if linked else None,
+        member=_most([scores["auc"] for scores in asked]) if asked else None,
+        group=_most([scores["group found"] for scores in asked]) if asked else None,
     )
 
 
@@ -93,19 +104,15 @@ def draw_tradeoff(rows: Sequence[JSON]) -> bytes:
     """Accuracy against what is recognised in the worst attack's pictures, a point with intervals for each defense."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    for axes, attribute, title in zip(
-        figure.subplots(1, 2, sharey=True),
-        ("recognised", "linked"),
-        ("recognised by a classifier", "versions linked"),
-        strict=True,
-    ):
+    columns = {"recognised": "recognised by a classifier", "linked": "versions linked", "member": "in the set: AUC"}
+    figure = Figure(figsize=(15, 5), layout="constrained")
+    for axes, (attribute, title) in zip(figure.subplots(1, 3, sharey=True), columns.items(), strict=True):
         for one in map(worst, rows):
             leak = getattr(one, attribute)
             if leak is not None:
                 _point(axes, leak, one.accuracy["protected"], one.variant)
-        axes.set_xlabel(f"{title} (share, worst attack)")
-        axes.set_xlim(-0.05, 1.3)
+        axes.set_xlabel(f"{title} (worst attack)")
+        axes.set_xlim(-0.05, 1.05)
         axes.grid(alpha=0.3)
     figure.axes[0].set_ylabel("accuracy on protected test images")
     return _png(figure)
@@ -117,7 +124,8 @@ def _point(axes: Any, leak: JSON, accuracy: JSON, name: str) -> None:
         [[max(value["mean"] - value["low"], 0)], [max(value["high"] - value["mean"], 0)]] for value in (leak, accuracy)
     ]
     axes.errorbar([x], [y], xerr=spread[0], yerr=spread[1], fmt="o", capsize=2)
-    axes.annotate(name, (x, y), textcoords="offset points", xytext=(6, 4), fontsize=7)
+    side, ends = ("right", -6) if x > 0.5 else ("left", 6)  # so that names stay inside the picture
+    axes.annotate(name, (x, y), textcoords="offset points", xytext=(ends, 4), fontsize=7, ha=side)
 
 
 def draw_pictures(directory: Path, rows: Sequence[tuple[JSON, str]], images: int) -> bytes:

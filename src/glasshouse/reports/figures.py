@@ -12,6 +12,18 @@ from glasshouse.types import JSON
 INK = "#123456"  # replaced by the page's own text colour
 MARKERS = "os^Dv<>Pp*hX"
 
+#: How figures are drawn: words stay words, and everything takes the page's own ink.
+THEME: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "glasshouse",
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
 
 def scatter(results: JSON) -> str:
     """Every reconstruction by two metrics, one colour per defense and one marker per attack."""

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from glasshouse.files import write_atomic
 from glasshouse.functional.roc import METRICS
-from glasshouse.reports.figures import INK, svg
+from glasshouse.reports.figures import INK, THEME, svg
 from glasshouse.reports.page import template
 from glasshouse.studies.membership import MembershipResult
 from glasshouse.studies.trained import Row
@@ -102,18 +102,7 @@ def curves(rows: tuple[Row, ...]) -> str:
 
     attacks = list(dict.fromkeys(row.attack for row in rows))
     kinds = list(dict.fromkeys((row.defense, row.query) for row in rows))
-    with mpl.rc_context(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "glasshouse",
-            "text.parse_math": False,
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "axes.edgecolor": INK,
-            "xtick.color": INK,
-            "ytick.color": INK,
-        }
-    ):
+    with mpl.rc_context(THEME):
         figure = Figure(figsize=(10, 4.2 * len(kinds) + 0.5), layout="constrained")
         for (defense, query), (plain, log) in zip(kinds, figure.subplots(len(kinds), 2, squeeze=False), strict=True):
             here = [row for row in rows if (row.defense, row.query) == (defense, query)]

@@ -81,6 +81,7 @@ class Wall:
     title: str
     heads: tuple[tuple[str, str], ...]
     strips: tuple[Strip, ...]
+    left_out: int
 
 
 def setup_of(row: JSON) -> tuple[str, ...]:
@@ -129,7 +130,9 @@ def cell(row: JSON | None) -> Cell:
     if row is None or not row["images"]:
         return Cell("n/a", reason=row["reason"] if row else "not measured")
     if row["mean"] is None:
-        return Cell("identical", reason="at least one reconstruction equals its original to the bit")
+        return Cell(
+            row["reason"] or "identical", reason="a reconstruction that equals its original has no finite value"
+        )
     if row["low"] is None:
         return Cell(short(row["mean"]), reason="one value for the whole set")
     return Cell(short(row["mean"]), f"{short(row['low'])} to {short(row['high'])}")
@@ -147,7 +150,7 @@ def walls(results: JSON, directory: Path, most: int = 24) -> tuple[Wall, ...]:
     scores: dict[tuple[tuple[str, ...], int], list[str]] = {}
     labels = {column.metric: column.label for column in columns(results)}
     truths = {image["place"]: image["file"] for image in results["images"]}
-    names = {image["place"]: image["class_name"] for image in results["images"]}
+    names = {image["place"]: f"{image['class_name']} ({image['identity']})" for image in results["images"]}
     for one in results["per_image"]:
         name = setup_of(one)
         conditions.setdefault((name[3], name[4]), {}).setdefault((name[0], name[1]), {})[one["image"]] = one
@@ -172,7 +175,8 @@ def walls(results: JSON, directory: Path, most: int = 24) -> tuple[Wall, ...]:
                     )
                 )
             strips.append(Strip(inline(directory, truths[image]), names[image], tuple(pictures)))
-        galleries.append(Wall(condition(training, batchnorm), tuple(heads), tuple(strips)))
+        left_out = len(truths) - len(strips)
+        galleries.append(Wall(condition(training, batchnorm), tuple(heads), tuple(strips), left_out))
     return tuple(galleries)
 
 

@@ -1,5 +1,26 @@
-"""The store: cases, reconstructions and scores of one study in SQLite, with numbered migrations."""
+"""The store: results and votes of one study in SQLite or PostgreSQL, with numbered migrations."""
 
+from glasshouse.store.ballots import Annotator, Confidence, Item, Kind, Overview, Progress, Role, Rules, Vote
+from glasshouse.store.database import DATABASE_FILE, Database
 from glasshouse.store.store import CaseRecord, ImageRecord, ReconstructionRecord, Score, Store
+from glasshouse.store.votes import Votes
 
-__all__ = ["CaseRecord", "ImageRecord", "ReconstructionRecord", "Score", "Store"]
+__all__ = [
+    "DATABASE_FILE",
+    "Annotator",
+    "CaseRecord",
+    "Confidence",
+    "Database",
+    "ImageRecord",
+    "Item",
+    "Kind",
+    "Overview",
+    "Progress",
+    "ReconstructionRecord",
+    "Role",
+    "Rules",
+    "Score",
+    "Store",
+    "Vote",
+    "Votes",
+]

@@ -39,6 +39,63 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (case_key, place, metric)
         )""",
     ),
+    (  # 2: what people are asked, who they are, what is held for them, what they answered
+        """CREATE TABLE annotation (
+            number INTEGER PRIMARY KEY CHECK (number = 1),
+            votes_per_item INTEGER NOT NULL,
+            hold_seconds DOUBLE PRECISION NOT NULL,
+            seed INTEGER NOT NULL,
+            items_version INTEGER NOT NULL,
+            owner_hash TEXT
+        )""",
+        "INSERT INTO annotation VALUES (1, 5, 900, 0, 0, NULL)",
+        """CREATE TABLE items (
+            id TEXT PRIMARY KEY,
+            task TEXT NOT NULL,
+            role TEXT NOT NULL CHECK (role IN ('original', 'reconstruction', 'shuffled', 'decoy')),
+            original TEXT NOT NULL,
+            other TEXT,
+            condition TEXT NOT NULL,
+            case_key TEXT NOT NULL,
+            place INTEGER NOT NULL,
+            image TEXT,
+            beside TEXT,
+            answers TEXT NOT NULL,
+            truth TEXT,
+            UNIQUE (task, role, case_key, place)
+        )""",
+        """CREATE TABLE annotators (
+            id TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            kind TEXT NOT NULL CHECK (kind IN ('human', 'classifier', 'model')),
+            seat INTEGER NOT NULL,
+            token_hash TEXT UNIQUE,
+            revoked INTEGER NOT NULL,
+            UNIQUE (kind, name),
+            UNIQUE (kind, seat)
+        )""",
+        """CREATE TABLE reservations (
+            item TEXT NOT NULL REFERENCES items (id),
+            annotator TEXT NOT NULL REFERENCES annotators (id),
+            turn INTEGER NOT NULL,
+            expires DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (item, annotator)
+        )""",
+        "CREATE INDEX reservations_by_annotator ON reservations (annotator, turn)",
+        "CREATE INDEX reservations_by_expiry ON reservations (expires)",
+        """CREATE TABLE votes (
+            item TEXT NOT NULL REFERENCES items (id),
+            annotator TEXT NOT NULL REFERENCES annotators (id),
+            answer TEXT,
+            forced TEXT,
+            confidence TEXT CHECK (confidence IN ('certain', 'likely', 'guess')),
+            seconds DOUBLE PRECISION,
+            voted_at DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (item, annotator)
+        )""",
+        "CREATE INDEX votes_by_annotator ON votes (annotator, voted_at)",
+        "CREATE INDEX votes_by_time ON votes (voted_at)",
+    ),
 )
 
 

@@ -6,14 +6,10 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import text
 
-from glasshouse.errors import StudyError
-from glasshouse.failpoints import failpoint
-from glasshouse.store.migrations import migrate
+from glasshouse.store.database import Database
 from glasshouse.types import JSON
 
 
@@ -61,31 +57,25 @@ class CaseRecord:
 
 
 class Store:
-    """The database of a study directory."""
+    """The results in the database of a study: a SQLite file, or a server by its URL."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._engine = _engine(file)
-        try:
-            with self._engine.begin() as connection:
-                migrate(connection)
-        except DatabaseError as error:
-            raise StudyError(f"{file} is not a usable database ({error.orig}): move it away and run again.") from error
+    def __init__(self, where: Path | str) -> None:
+        self._database = Database(where)
 
     def close(self) -> None:
-        """Let go of the database file."""
-        self._engine.dispose()
+        """Let go of the database."""
+        self._database.close()
 
     def add_images(self, images: Iterable[ImageRecord]) -> None:
         """Add the attacked images; those that are there stay."""
-        self._write(
+        self._database.write(
             "INSERT INTO images VALUES (:place, :identity, :label, :class_name, :file, :sha256) ON CONFLICT DO NOTHING",
             [asdict(image) for image in images],
         )
 
     def images(self) -> list[ImageRecord]:
         """The attacked images in order."""
-        return [ImageRecord(**row) for row in self._read("SELECT * FROM images ORDER BY place")]
+        return [ImageRecord(**row) for row in self._database.read("SELECT * FROM images ORDER BY place")]
 
     def add_cases(self, cases: Iterable[tuple[str, JSON]]) -> None:
         """Plan cases by key; those that are there, finished or not, stay as they are."""
@@ -93,7 +83,7 @@ class Store:
             {"key": key, "position": position, "described": json.dumps(described, sort_keys=True)}
             for position, (key, described) in enumerate(cases)
         ]
-        self._write(
+        self._database.write(
             "INSERT INTO cases (key, position, described, state) VALUES (:key, :position, :described, 'pending') "
             "ON CONFLICT DO NOTHING",
             rows,
@@ -101,7 +91,7 @@ class Store:
 
     def cases(self) -> list[CaseRecord]:
         """Every case in the order of the plan."""
-        rows = self._read("SELECT key, described, state, reason, outcome FROM cases ORDER BY position, key")
+        rows = self._database.read("SELECT key, described, state, reason, outcome FROM cases ORDER BY position, key")
         return [
             CaseRecord(
                 **{
@@ -115,7 +105,7 @@ class Store:
 
     def finish(self, key: str, outcome: JSON, reconstructions: Sequence[ReconstructionRecord]) -> None:
         """Write a finished case and its reconstructions, all or nothing."""
-        with self._engine.begin() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 text("UPDATE cases SET state = 'done', reason = NULL, outcome = :outcome WHERE key = :key"),
                 {"key": key, "outcome": json.dumps(outcome, sort_keys=True)},
@@ -127,12 +117,10 @@ class Store:
                 ),
                 [asdict(one) for one in reconstructions],
             )
-            failpoint("store.before_commit")
-        failpoint("store.after_commit")
 
     def fail(self, key: str, reason: str) -> None:
         """Write down that a case failed, and why."""
-        self._write(
+        self._database.write(
             "UPDATE cases SET state = 'failed', reason = :reason WHERE key = :key",
             [{"key": key, "reason": reason}],
         )
@@ -140,20 +128,20 @@ class Store:
     def reset(self, keys: Sequence[str]) -> None:
         """Plan cases anew whose failure may have passed or whose files were damaged."""
         rows = [{"key": key} for key in keys]
-        self._write("UPDATE cases SET state = 'pending', reason = NULL WHERE key = :key", rows)
-        self._write("DELETE FROM scores WHERE case_key = :key", rows)
-        self._write("DELETE FROM reconstructions WHERE case_key = :key", rows)
+        self._database.write("UPDATE cases SET state = 'pending', reason = NULL WHERE key = :key", rows)
+        self._database.write("DELETE FROM scores WHERE case_key = :key", rows)
+        self._database.write("DELETE FROM reconstructions WHERE case_key = :key", rows)
 
     def reconstructions(self) -> list[ReconstructionRecord]:
         """Every reconstruction, in the order of the plan and of the images."""
-        rows = self._read(
+        rows = self._database.read(
             "SELECT r.* FROM reconstructions r JOIN cases c ON c.key = r.case_key ORDER BY c.position, c.key, r.place"
         )
         return [ReconstructionRecord(**row) for row in rows]
 
     def add_scores(self, scores: Iterable[Score]) -> None:
         """Write scores; a score that is there is replaced."""
-        self._write(
+        self._database.write(
             "INSERT INTO scores VALUES (:case_key, :place, :metric, :value) "
             "ON CONFLICT (case_key, place, metric) DO UPDATE SET value = excluded.value",
             [asdict(score) for score in scores],
@@ -161,34 +149,5 @@ class Store:
 
     def scores(self) -> dict[tuple[str, int, str], float | None]:
         """Every score by case, image and metric."""
-        rows = self._read("SELECT case_key, place, metric, value FROM scores")
+        rows = self._database.read("SELECT case_key, place, metric, value FROM scores")
         return {(row["case_key"], row["place"], row["metric"]): row["value"] for row in rows}
-
-    def _write(self, statement: str, rows: list[dict[str, Any]]) -> None:
-        if not rows:
-            return
-        with self._engine.begin() as connection:
-            connection.execute(text(statement), rows)
-            failpoint("store.before_commit")
-        failpoint("store.after_commit")
-
-    def _read(self, statement: str) -> list[dict[str, Any]]:
-        with self._engine.connect() as connection:
-            return [dict(row) for row in connection.execute(text(statement)).mappings()]
-
-
-def _engine(file: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{file}")
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: Any, record: object) -> None:
-        """Survive a kill at any moment, and wait for another writer instead of failing."""
-        connection.isolation_level = None  # transactions begin where we say, also around CREATE TABLE
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine

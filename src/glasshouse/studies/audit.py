@@ -17,14 +17,19 @@ from glasshouse import defenses as defense_room
 from glasshouse import metrics as metric_room
 from glasshouse.errors import SettingError
 from glasshouse.files import sole_owner
+from glasshouse.studies.bench import Bench
+from glasshouse.studies.calibration import public_images
+from glasshouse.studies.case import Case
+from glasshouse.studies.choices import Choices
 from glasshouse.studies.executors import Executor, Inline, Local
 from glasshouse.studies.materials import Materials, from_dataset, from_tensors
 from glasshouse.studies.plan import DEFAULT_METRICS, Plan
 from glasshouse.studies.results import AuditResult, collect
 from glasshouse.studies.runner import RunProgress, Summary, run
 from glasshouse.studies.scoring import check_pictures, measures, score
-from glasshouse.studies.study import Study, prepare, refuse_foreign
-from glasshouse.types import BatchNorm
+from glasshouse.studies.study import Settle, Study, as_planned, prepare, refuse_foreign
+from glasshouse.studies.tuning import CALIBRATION, tuned_cases
+from glasshouse.types import BatchNorm, Stage
 
 FEWEST_CLASSES = 10  # a model built for two labels would tell them by its shape
 ENGINES: dict[str, Callable[[int], Executor]] = {"inline": lambda workers: Inline(), "local": Local}
@@ -38,6 +43,7 @@ class Running:
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
     minutes: float | None = None
     progress: RunProgress = lambda done, total: None
+    tuning_progress: RunProgress = lambda done, total: None
 
     def __post_init__(self) -> None:
         checks.one_of("engine", self.engine, ENGINES)
@@ -55,11 +61,11 @@ def check_plan(plan: Plan) -> None:
     for text in plan.attacks:
         attack_room.create(text)
     for text in plan.defenses:
-        acts_on = defense_room.create(text).acts_on
-        if "training" in acts_on:
+        defense = defense_room.create(text)
+        if Stage.TRAINING in defense.stages:
             raise SettingError(
-                f"Defense '{text}' acts on {acts_on}, but an audit trains nothing: use at=gradient here, or train with "
-                "it ('glasshouse train --defense') and audit the result with --weights."
+                f"Defense '{text}' acts on {defense.acts_on}, but an audit trains nothing: use at=gradient here, or "
+                "train with it ('glasshouse train --defense') and audit the result with --weights."
             )
     for text in plan.metrics:
         metric_room.create(text)
@@ -75,8 +81,11 @@ def audit_plan(
     check_plan(plan)
     refuse_foreign(directory)
     with sole_owner(directory):
-        materials = from_dataset(plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download)
-        return _carry_out(plan, directory, materials, None, running)
+        materials = from_dataset(
+            plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download, public=plan.public
+        )
+        settle = _tuner(plan, materials, plan.dataset, running, root)
+        return _carry_out(plan, directory, materials, None, running, settle)
 
 
 def audit(
@@ -91,8 +100,17 @@ def audit(
     batch: int = 1,
     batchnorm: Sequence[BatchNorm] = ("eval", "train"),
     label_knowledge: str = "recovered",
+    local_lr: float | None = None,
+    local_epochs: int = 1,
+    local_batch: int | None = None,
+    observations: int = 1,
+    layers: Sequence[str] = (),
+    statistics: str = "running",
+    tune: bool = False,
+    memory: float | None = None,
     classes: int | None = None,
     others: Tensor | None = None,
+    public: Tensor | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     engine: str = "inline",
@@ -104,15 +122,19 @@ def audit(
     ``model`` is a module that takes images in [0, 1] and returns logits, or a SPEC; ``images`` are (N, C, H, W)
     in [0, 1]. ``others`` are more images of the same kind: an image counts as seen only if its reconstruction
     points to it among them; without them crops of photographs stand in, which are too easy to tell from images
-    that look alike. ``classes`` is how many outputs a model built from a SPEC gets. Without ``out`` the study is
-    kept in a temporary directory, named by ``result.directory``.
+    that look alike. ``public`` are images that an attacker may learn from. With ``local_lr`` what is attacked is the
+    update after ``local_epochs`` passes over the images of a batch, ``local_batch`` at a time; ``observations`` counts
+    messages about the same images, ``layers`` are patterns of the parameters that are shared, ``statistics`` (running,
+    batch or none) says what is known of batch norm. ``tune`` searches the attacks' settings on public images first,
+    ``memory`` bounds the gigabytes a worker uses. ``classes`` is how many outputs a model built from a SPEC gets.
+    Without ``out`` the study is kept in a temporary directory, named by ``result.directory``.
     """
     if not isinstance(model, (str, nn.Module)):
         raise SettingError(f"model is {type(model).__name__}: give a torch.nn.Module (an instance), or a SPEC.")
     images, truth = torch.as_tensor(images), torch.as_tensor(labels)
     if classes is None and isinstance(model, str) and truth.numel():
         classes = max(FEWEST_CLASSES, int(truth.max()) + 1)
-    materials = from_tensors(images, truth, seed, others=others, classes=classes)
+    materials = from_tensors(images, truth, seed, others=others, classes=classes, public=public)
     plan = Plan(
         dataset="given images",
         images=len(images),
@@ -123,15 +145,25 @@ def audit(
         steps=steps,
         batch=batch,
         batchnorm=tuple(batchnorm),
+        public=None if public is None else "given images",
         labels=label_knowledge,
         seed=seed,
+        local_lr=local_lr,
+        local_epochs=local_epochs,
+        local_batch=local_batch,
+        observations=observations,
+        layers=_texts("layers", layers),
+        statistics=statistics,
+        tune=tune,
+        memory=memory,
     )
     check_plan(plan)
     directory = Path(mkdtemp(prefix="glasshouse-") if out is None else out)
     running = Running(engine=engine, workers=workers or os.cpu_count() or 1, progress=progress)
     refuse_foreign(directory)
     with sole_owner(directory):
-        return _carry_out(plan, directory, materials, None if isinstance(model, str) else model, running)[0]
+        module = None if isinstance(model, str) else model
+        return _carry_out(plan, directory, materials, module, running, _tuner(plan, materials, None, running))[0]
 
 
 def _texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
@@ -142,10 +174,29 @@ def _texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+def _tuner(plan: Plan, materials: Materials, source: str | None, running: Running, root: Path | None = None) -> Settle:
+    """What settles the attacks' settings: tuning on public images, or nothing."""
+    if not plan.tune:
+        return as_planned
+    count = max(CALIBRATION, plan.batch)
+    public = public_images(source, materials, count, plan.seed + 1, size=plan.size, root=root)
+
+    def settle(cases: Sequence[Case], bench: Bench, choices: Choices) -> Sequence[Case]:
+        fixed = plan.steps is not None
+        return tuned_cases(cases, bench, public, choices, fixed_steps=fixed, progress=running.tuning_progress)
+
+    return settle
+
+
 def _carry_out(
-    plan: Plan, directory: Path, materials: Materials, module: nn.Module | None, running: Running
+    plan: Plan,
+    directory: Path,
+    materials: Materials,
+    module: nn.Module | None,
+    running: Running,
+    settle: Settle,
 ) -> tuple[AuditResult, Summary]:
-    study = prepare(plan, directory, materials, module)
+    study = prepare(plan, directory, materials, module, settle=settle)
     try:
         study.store.reset(check_pictures(study))
         try:
@@ -155,6 +206,7 @@ def _carry_out(
                 study.bench,
                 executor=running.executor(),
                 minutes=running.minutes,
+                most_images=study.choices.together.get("images"),
                 progress=running.progress,
             )
         except KeyboardInterrupt:

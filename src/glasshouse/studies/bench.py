@@ -14,13 +14,16 @@ from torch import Tensor, nn
 
 from glasshouse import attacks, defenses
 from glasshouse.functional.threads import one_thread
-from glasshouse.models.own import build, load_weights
+from glasshouse.models.own import load_weights
 from glasshouse.store import ImageRecord
 from glasshouse.studies.assignment import assigned
 from glasshouse.studies.case import Case
+from glasshouse.studies.conditions import USUAL, Conditions
+from glasshouse.studies.networks import trained_network
 from glasshouse.studies.pictures import load_picture, to_pixels
-from glasshouse.studies.victim import Shared, share
-from glasshouse.types import BatchNorm, ImageSpec, Observation, Progress, SharedUpdate
+from glasshouse.studies.public import load_public
+from glasshouse.studies.victim import Shared, message, share
+from glasshouse.types import Batches, BatchNorm, ImageSpec, Observation, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,10 @@ class Bench:
         """Travel without the networks built here: a worker builds its own, from SPEC or file and weights."""
         return {**self.__dict__, "_built": {}}
 
+    def known(self, case: Case) -> Tensor | None:
+        """The public images (M, C, H, W) that the attacker of a case learns from."""
+        return load_public(self.directory, case.public) if case.public else None
+
     def perform(self, cases: Sequence[Case], progress: Progress) -> list[Outcome]:
         """Share, attack, assign: cases of one task from beginning to end, on one thread.
 
@@ -66,7 +73,11 @@ class Bench:
         attack = attacks.create(first.attack_spec)
         model = defenses.create(first.defense_spec).on_model(self.network(first.weights))
         batches = [self.batch(case.images) for case in cases]
-        shared = [self._share(case, model, *batch) for case, batch in zip(cases, batches, strict=True)]
+        known = self.known(first)
+        shared = [
+            self._share(case, model, *batch, attack.batches(len(case.images)), known)
+            for case, batch in zip(cases, batches, strict=True)
+        ]
         # the same start behind every defense, so that they are compared on equal terms
         seeds = [case.random_seed("attack", "defense_spec", "versions") for case in cases]
         rngs = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -83,7 +94,15 @@ class Bench:
             for (truth, labels), one, guessed in zip(batches, shared, found, strict=True)
         ]
 
-    def _share(self, case: Case, model: nn.Module, images: Tensor, labels: Tensor) -> Shared:
+    def _share(
+        self,
+        case: Case,
+        model: nn.Module,
+        images: Tensor,
+        labels: Tensor,
+        batches: Batches | None,
+        public: Tensor | None,
+    ) -> Shared:
         """What the server sees of one case."""
         return share(
             model,
@@ -93,7 +112,10 @@ class Bench:
             image=self.image,
             batchnorm=case.batchnorm,
             give_labels=case.labels == "given",
-            rng=torch.Generator().manual_seed(case.random_seed("defense", "attack_spec", "versions")),
+            rng=torch.Generator().manual_seed(case.random_seed("defense", "attack_spec", "versions", "public")),
+            conditions=case.conditions,
+            batches=batches,
+            public=public,
         )
 
     def batch(self, places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
@@ -105,21 +127,37 @@ class Bench:
     def network(self, weights: str) -> nn.Module:
         """The model with the weights that carry this hash."""
         if weights not in self._built:
-            model = build(self.model, self.image) if self.module is None else self.module
-            load_weights(model, self.directory / "models" / f"{weights}.safetensors")
+            file = self.directory / "models" / f"{weights}.safetensors"
+            model = trained_network(self.model, self.image, file) if self.module is None else self.module
+            if self.module is not None:
+                load_weights(model, file)
             self._built = {weights: model.eval()}  # one at a time: two rounds may share one module
         return self._built[weights]
 
 
-def blank_observation(model: nn.Module, image: ImageSpec, batch: int, batchnorm: BatchNorm, labels: str) -> Observation:
+def blank_observation(
+    model: nn.Module,
+    image: ImageSpec,
+    batch: int,
+    batchnorm: BatchNorm,
+    labels: str,
+    conditions: Conditions = USUAL,
+    *,
+    batches: Batches | None = None,
+    public: bool = False,
+) -> Observation:
     """An observation of the right shapes with nothing in it, for an attack to refuse before any work is done."""
     nothing = {name: torch.zeros_like(value) for name, value in model.named_parameters() if value.requires_grad}
     return Observation(
-        rounds=(SharedUpdate(nothing),),
+        rounds=tuple(message(conditions.shared(nothing), batch, conditions, indices) for indices in batches or (None,))
+        * conditions.observations,
         image=image,
         batch_size=batch,
         batchnorm=batchnorm,
         labels=torch.zeros(batch, dtype=torch.long) if labels == "given" else None,
+        public=torch.zeros(1, *image.shape) if public else None,
+        running_statistics=batchnorm == "eval" or conditions.statistics != "none",
+        batch_statistics=() if conditions.statistics == "batch" else None,
     )
 
 

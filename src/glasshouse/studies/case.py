@@ -7,10 +7,11 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from glasshouse.studies.conditions import USUAL, Conditions
 from glasshouse.types import JSON, BatchNorm
 
 KEY_VERSION = 1
-AS_WRITTEN = ("dataset", "model", "defense", "attack")
+AS_WRITTEN = ("dataset", "model", "defense", "attack", "tuned")  # what was tuned is in the SPEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,9 @@ class Case:
     """One shared gradient under one defense, attacked once.
 
     ``dataset``, ``model``, ``defense`` and ``attack`` are as the user wrote them, for tables. The key covers
-    what they mean instead: the complete SPECs, ``weights`` and ``pictures`` (hashes of content) and
-    ``versions`` (which count changes of the algorithms).
+    what they mean instead: the complete SPECs, ``weights``, ``pictures`` and ``public`` (hashes of content; the last
+    where the attack learns from public images) and ``versions`` (which count changes of the algorithms). A field that
+    was added later has a default and counts only where it differs, so that older results are found again.
     """
 
     dataset: str
@@ -38,6 +40,9 @@ class Case:
     pictures: str
     seed: int
     versions: tuple[int, ...]
+    public: str = ""
+    conditions: Conditions = USUAL
+    tuned: bool = False
 
     def key(self) -> str:
         """The content hash under which the result is kept."""
@@ -46,7 +51,9 @@ class Case:
     def described(self) -> JSON:
         """The case as plain JSON."""
         fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+        plain["conditions"] = self.conditions.changed()
+        return plain
 
     def random_seed(self, purpose: str, *without: str) -> int:
         """A seed for one purpose that depends on the case but for some fields.
@@ -57,7 +64,13 @@ class Case:
         return int(_digest([purpose, kept])[:15], 16)
 
     def _meaning(self) -> JSON:
-        return {name: value for name, value in self.described().items() if name not in AS_WRITTEN}
+        """What decides the result; what is as usual stays out."""
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        return {
+            name: value
+            for name, value in self.described().items()
+            if name not in AS_WRITTEN and getattr(self, name) != usual[name]
+        }
 
 
 def _digest(content: object) -> str:

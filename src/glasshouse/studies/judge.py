@@ -21,6 +21,7 @@ GRID = 2  # the last convolution is averaged down to so many places each way
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
 STD = torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
 AT_ONCE = 64
+VERSION = 1  # counts changes that change verdicts
 PENALTY = 0.01  # inverse strength of the probe's L2 penalty
 
 

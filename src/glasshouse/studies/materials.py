@@ -7,15 +7,15 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from glasshouse import checks, data
 from glasshouse.data import ImageSet
+from glasshouse.data.crops import photo_crops
 from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
 GALLERY = 100
-PHOTO_SIZE = 256
+PUBLIC = 10_000  # as many public images are enough for what is learned here
 COPY = 0.02  # root mean squared difference of pixels in [0, 1] up to which two images are one
 
 
@@ -32,12 +32,20 @@ class Materials:
     gallery_origin: str
     terms: str
     skipped: tuple[str, ...] = ()
+    public: Tensor | None = None
 
 
 def from_dataset(
-    source: str, count: int, seed: int, *, size: int | None, root: Path | None, download: bool
+    source: str,
+    count: int,
+    seed: int,
+    *,
+    size: int | None,
+    root: Path | None,
+    download: bool,
+    public: str | None = None,
 ) -> Materials:
-    """Draw ``count`` images of a data set, as many classes as possible."""
+    """Draw ``count`` images of a data set, as many classes as possible; ``public`` is one that attackers may know."""
     found = data.load(source, root=root, size=size, download=download)
     places = found.spread(count, seed)
     images, labels = found.batch(places)
@@ -50,11 +58,18 @@ def from_dataset(
         *_others(found, places, seed),
         found.terms,
         found.skipped,
+        None if public is None else _public(data.load(public, root=root, download=download), images, seed),
     )
 
 
 def from_tensors(
-    images: Tensor, labels: Tensor, seed: int, *, others: Tensor | None = None, classes: int | None = None
+    images: Tensor,
+    labels: Tensor,
+    seed: int,
+    *,
+    others: Tensor | None = None,
+    classes: int | None = None,
+    public: Tensor | None = None,
 ) -> Materials:
     """Take images and labels, and others of their kind, as a caller hands them over."""
     checks.images("images", images)
@@ -65,10 +80,7 @@ def from_tensors(
     checks.labels(labels, spec, len(images))
     gallery, origin = photo_crops(spec, GALLERY, seed), f"{GALLERY} crops of photographs"
     if others is not None:
-        checks.images("others", others)
-        if others.shape[1:] != images.shape[1:]:
-            raise DataError(f"others have shape {tuple(others.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
-        gallery = others.float()[torch.tensor(_unlike(others.float(), images.float()))]
+        gallery = _unknown("others", others, images)
         origin = f"{len(gallery)} others handed over"
     return Materials(
         images.float(),
@@ -79,7 +91,24 @@ def from_tensors(
         gallery,
         origin,
         "the caller's own",
+        public=None if public is None else _unknown("public", public, images),
     )
+
+
+def _public(found: ImageSet, images: Tensor, seed: int) -> Tensor:
+    """Images that anyone may have, in the shape of the attacked ones and without any of them."""
+    channels, height, width = images.shape[1:]
+    square = height if height == width else None
+    fitted = found.fitted(square if found.spec.shape[1:] != (height, width) else None, channels)
+    return _unknown("public", fitted.batch(fitted.spread(min(len(fitted), PUBLIC), seed))[0], images)
+
+
+def _unknown(name: str, candidates: Tensor, images: Tensor) -> Tensor:
+    """Images as a caller hands them over, of the shape of the attacked ones, without copies of these."""
+    checks.images(name, candidates)
+    if candidates.shape[1:] != images.shape[1:]:
+        raise DataError(f"{name} have shape {tuple(candidates.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
+    return candidates.float()[torch.tensor(unlike(candidates.float(), images.float()))]
 
 
 def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
@@ -88,7 +117,7 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     others = [place for place in drawn if place not in taken][:GALLERY]
     if others:
         originals, candidates = found.batch(taken)[0], found.batch(others)[0]
-        others = [place for place, new in zip(others, _unlike(candidates, originals), strict=True) if new]
+        others = [place for place, new in zip(others, unlike(candidates, originals), strict=True) if new]
     parts = [found.batch(others)[0]] if others else []
     origin = f"{len(others)} of the same data set"
     if len(others) < GALLERY:
@@ -97,23 +126,8 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
     return torch.cat(parts), origin
 
 
-def _unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
+def unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
     """Which candidates are no copy of an original: a copy would tie with it and hide that it was seen."""
     first, second = (part.flatten(1).double() for part in (candidates, originals))
     nearest = torch.cdist(first, second).amin(1) / first.shape[1] ** 0.5
     return [bool(distance > COPY) for distance in nearest]
-
-
-def photo_crops(spec: ImageSpec, count: int, seed: int) -> Tensor:
-    """Random square crops of the embedded photographs in the shape asked for."""
-    channels = 1 if spec.channels == 1 else 3
-    photos = data.load("photos", size=PHOTO_SIZE).fitted(None, channels)
-    pictures, _ = photos.batch(range(len(photos)))
-    rng = torch.Generator().manual_seed(seed)
-    crops = []
-    for number in range(count):
-        side = int(torch.randint(PHOTO_SIZE // 4, PHOTO_SIZE * 3 // 4, (1,), generator=rng))
-        top, left = (int(torch.randint(0, PHOTO_SIZE - side, (1,), generator=rng)) for _ in range(2))
-        crop = pictures[number % len(pictures), None, :, top : top + side, left : left + side]
-        crops.append(F.interpolate(crop, size=(spec.height, spec.width), mode="area"))
-    return torch.cat(crops)

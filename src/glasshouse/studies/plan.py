@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
 
-import tomlkit
-
-from glasshouse import checks
-from glasshouse.errors import StudyError
+from glasshouse import checks, plans
+from glasshouse.errors import SettingError
 from glasshouse.registry import setting
+from glasshouse.studies.conditions import Conditions
 from glasshouse.types import BatchNorm
 
 SCHEMA = 1
@@ -30,14 +27,36 @@ class Plan:
     images: int = setting(3, "how many images are attacked")
     model: str = setting("lenet", "model: SPEC or FILE.py:FACTORY")
     weights: str | None = setting(None, "weights of a trained model, audited beside the fresh one")
+    fresh: bool = setting(True, "whether the fresh model is audited beside the trained one")
     attacks: tuple[str, ...] = setting(DEFAULT_ATTACKS, "attack SPECs")
     defenses: tuple[str, ...] = setting(DEFAULT_DEFENSES, "defense SPECs")
     metrics: tuple[str, ...] = setting(DEFAULT_METRICS, "metric SPECs")
     steps: int | None = setting(None, "steps of every attack that counts steps")
     batch: int = setting(1, "images behind one shared gradient")
     batchnorm: tuple[BatchNorm, ...] = setting(("eval", "train"), "batch-norm modes of the victim")
+    public: str | None = setting(None, "public images that an attacker may learn from: SPEC, FILE.npz or directory")
     labels: str = setting("recovered", "whether the attacker is given the labels or recovers them")
     seed: int = setting(0, "seed of everything random")
+    local_lr: float | None = setting(None, "learning rate of a client that trains locally and shares how it moved")
+    local_epochs: int = setting(1, "passes over its images before a client shares")
+    local_batch: int | None = setting(None, "images per local step, in order; all of them where not set")
+    observations: int = setting(1, "messages about the same images and weights that the attacker sees")
+    layers: tuple[str, ...] = setting((), "patterns of the parameters that are shared; all of them where empty")
+    statistics: str = setting("running", "what the attacker knows of batch norm: running, batch or none")
+    tune: bool = setting(False, "whether each attack is tuned for each model and defense on public images")
+    memory: float | None = setting(None, "gigabytes that a worker may use to work on several images at once")
+
+    @property
+    def conditions(self) -> Conditions:
+        """Under which conditions a client shares."""
+        return Conditions(
+            local_lr=self.local_lr,
+            local_epochs=self.local_epochs,
+            local_batch=self.local_batch,
+            observations=self.observations,
+            layers=self.layers,
+            statistics=self.statistics,
+        )
 
     def __post_init__(self) -> None:
         checks.at_least("images", self.images, 1)
@@ -48,6 +67,15 @@ class Plan:
             checks.at_least("steps", self.steps, 1)
         for mode in self.batchnorm:
             checks.one_of("bn", mode, ("eval", "train"))
+        if not self.fresh and self.weights is None:
+            raise SettingError(
+                "Without --weights there is only the fresh model: give weights, or leave --no-fresh out."
+            )
+        if self.local_batch is not None:
+            checks.between("local_batch", self.local_batch, 1, self.batch)
+        if self.memory is not None:
+            checks.at_least("memory", self.memory, 0.01)
+        _ = self.conditions  # what cannot be is refused here
 
     def continues(self, other: Plan) -> bool:
         """Whether this plan may go on in the other's directory: all but the metrics must be equal."""
@@ -56,43 +84,9 @@ class Plan:
 
 def to_toml(plan: Plan) -> str:
     """The plan as commented TOML."""
-    document = tomlkit.document()
-    document.add(tomlkit.comment("A Glasshouse study. The same command, or the same plan, continues it."))
-    document.add("schema", tomlkit.item(SCHEMA))
-    for field in dataclasses.fields(plan):
-        value = getattr(plan, field.name)
-        if value is None:
-            document.add(tomlkit.comment(f"{field.name}: not set ({field.metadata['meaning']})"))
-            continue
-        item = tomlkit.item(list(value) if isinstance(value, tuple) else value)
-        item.comment(field.metadata["meaning"])
-        document.add(field.name, item)
-    return tomlkit.dumps(document)
+    return plans.to_toml(plan, schema=SCHEMA)
 
 
 def from_toml(path: Path) -> Plan:
     """Read a plan back; anything that is not one is refused with the reason."""
-    try:
-        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path} is not a readable plan ({error}).") from error
-    schema = found.pop("schema", None)
-    if schema != SCHEMA:
-        raise StudyError(f"{path} has schema {schema}, this Glasshouse reads {SCHEMA}.")
-    known = {field.name for field in dataclasses.fields(Plan)}
-    if set(found) - known:
-        raise StudyError(f"{path} has unknown settings: {', '.join(sorted(set(found) - known))}.")
-    hints = get_type_hints(Plan)
-    for key, value in found.items():
-        if not _fits(value, hints[key]):
-            raise StudyError(f"{path}: {key} = {value!r} has the wrong type.")
-    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
-    return Plan(**settings)
-
-
-def _fits(value: object, hint: Any) -> bool:
-    """Whether a TOML value has the type of a setting; lists stand for tuples of texts."""
-    if get_origin(hint) is tuple:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
-    return any(isinstance(value, kind) and not isinstance(value, bool) for kind in kinds)
+    return plans.from_toml(path, Plan, schema=SCHEMA)

@@ -15,16 +15,16 @@ from torch import Tensor
 
 from glasshouse import checks
 from glasshouse.attacks.unshuffling import inverse, linker
-from glasshouse.attacks.unshuffling.practice import Practice
+from glasshouse.attacks.unshuffling.practice import Practice, as_a_client
 from glasshouse.collection.manifest import Header, Manifest
 from glasshouse.collection.protect import read_version
 from glasshouse.collection.sources import Picture, open_source
+from glasshouse.data.crops import photo_crops
 from glasshouse.defenses.csvar import CSVAR
 from glasshouse.errors import DataError, StudyError
 from glasshouse.files import write_atomic
 from glasshouse.functional.layout import planar
 from glasshouse.registry import setting
-from glasshouse.studies.materials import photo_crops
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
 from glasshouse.studies.shuffled import (
     Budget,
@@ -92,7 +92,7 @@ def audit_protected(
     manifest = Manifest(protected)
     header = manifest.header()
     known = {version.identity for version in manifest.versions()}
-    originals = _originals(gallery, known, plan)
+    originals, left_out = _originals(gallery, known, plan)
     attacked = [name for name in originals if name in known][: plan.images]
     names = attacked + [name for name in originals if name not in set(attacked)]
     raw = _stacked([originals[name] for name in names])
@@ -115,22 +115,23 @@ def audit_protected(
     findings = attack(held, budget, progress=progress)
     truth = Truth(raw[: len(attacked)], torch.arange(len(attacked)))
     parts = score(truth, held, findings)
-    return _write(out, protected, header, plan, held, truth, findings, parts)
+    return _write(out, protected, header, plan, held, truth, findings, parts, left_out)
 
 
-def _originals(gallery: Path, protected: Container[str], plan: ProtectedAudit) -> dict[str, Array]:
-    """Images of the gallery by name, protected ones and others, all of the commonest shape."""
-    wanted: dict[str, Array] = {}
-    others: dict[str, Array] = {}
-    for one in open_source(gallery).pictures():
-        if isinstance(one, Picture):
-            if one.identity in protected and len(wanted) < plan.images:
-                wanted[one.identity] = one.pixels
-            elif len(others) < plan.gallery - plan.images:
-                others[one.identity] = one.pixels
-        if len(wanted) + len(others) == plan.gallery:
-            break
-    shapes = Counter(pixels.shape for pixels in wanted.values())
+def _originals(
+    gallery: Path, protected: Container[str], plan: ProtectedAudit
+) -> tuple[dict[str, Array], dict[str, int]]:
+    """Images of the gallery by name, protected ones and others, drawn by the seed, all of the commonest shape.
+
+    The second value counts by shape the drawn images that are left out.
+    """
+    source = open_source(gallery)
+    names = list(dict.fromkeys(source.names()))
+    order = [names[place] for place in np.random.default_rng(plan.seed).permutation(len(names))]
+    attacked = [name for name in order if name in protected][: plan.images]
+    drawn = (attacked + [name for name in order if name not in set(attacked)])[: plan.gallery]
+    found = {one.identity: one.pixels for one in source.some(set(drawn)) if isinstance(one, Picture)}
+    shapes = Counter(found[name].shape for name in attacked if name in found)
     if not shapes:
         raise DataError(
             f"No image of {gallery} has the name of a protected one: give the folder or file that was protected, "
@@ -139,7 +140,8 @@ def _originals(gallery: Path, protected: Container[str], plan: ProtectedAudit) -
     shape = shapes.most_common(1)[0][0]
     if min(shape[:2]) < SMALLEST:
         raise DataError(f"The images have {shape[0]}x{shape[1]} px: give images of at least {SMALLEST} px a side.")
-    return {name: pixels for name, pixels in (wanted | others).items() if pixels.shape == shape}
+    others = Counter("x".join(map(str, pixels.shape)) for pixels in found.values() if pixels.shape != shape)
+    return {name: found[name] for name in drawn if name in found and found[name].shape == shape}, dict(others)
 
 
 def _check_out(out: Path, protected: Path) -> None:
@@ -183,7 +185,7 @@ def _practice(others: Tensor, attacked: Tensor, header: Header, plan: ProtectedA
     rng = torch.Generator().manual_seed(plan.seed)
     shuffle = CSVAR(block_size=header.block_size, channel_wise=header.channel_wise)
     labels = torch.zeros(len(others), dtype=torch.long)
-    return Practice(Samples(others, labels), lambda samples: shuffle.on_images(samples.images, rng=rng))
+    return Practice(Samples(others, labels), as_a_client(shuffle, rng))
 
 
 def _stacked(pixels: Sequence[Array]) -> Tensor:
@@ -200,6 +202,7 @@ def _write(
     truth: Truth,
     findings: Findings,
     parts: list[Part],
+    left_out: dict[str, int],
 ) -> ProtectedResult:
     """Keep a few pictures of every part, and ``protected.json``."""
     shown = {"original": truth.images, "protected image": held.versions[0], **findings.pictures}
@@ -216,6 +219,7 @@ def _write(
         "gallery": len(held.gallery),
         "versions": len(held.versions),
         "shape": list(truth.images.shape[1:]),
+        "left_out": left_out,
         "region": held.region,
         "not_defined": not_defined(truth.images),
         "block_size": header.block_size,

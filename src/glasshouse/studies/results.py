@@ -97,6 +97,7 @@ class AuditResult:
     gallery: str = ""
     terms: str = ""
     skipped: tuple[str, ...] = ()
+    choices: JSON = field(default_factory=dict)
     seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=versions)
 
@@ -125,6 +126,7 @@ class AuditResult:
                 {**_setup_json(one.setup), "images": list(one.images), "reason": one.reason} for one in self.failures
             ],
             "pending": self.pending,
+            "choices": self.choices,
             "judges": list(self.judges),
             "gallery": self.gallery,
             "skipped": list(self.skipped),
@@ -183,6 +185,7 @@ def collect(study: Study, measures: Measures, *, terms: str = "", skipped: tuple
         gallery=study.gallery_origin,
         terms=terms,
         skipped=skipped,
+        choices=study.choices.to_json(),
         seconds=sum(records[case.key()].outcome.get("seconds", 0.0) for case in planned),
     )
 
@@ -232,7 +235,7 @@ class _Table:
         numbers = [value for value in values if value is not None]
         if not numbers:
             return Row(setup, metric, None, self.missing.get(metric, "not scored yet"))
-        return Row(setup, metric, mean_interval(numbers))
+        return Row(setup, metric, mean_interval(numbers), _identical(numbers))
 
     def per_image(self) -> list[PerImage]:
         """One entry for every reconstruction and metric of single images."""
@@ -317,22 +320,33 @@ def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:
 def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
     """The conditions under which some cases were attacked; what differs between them is averaged."""
     case = cases[0]
-    use = attacks.create(case.attack_spec).label_use
-    train = "batch statistics unknown"
+    attack = attacks.create(case.attack_spec)
+    use = attack.labels_used
+    conditions = case.conditions
     return Threat(
         batchnorm=case.batchnorm if case.has_batchnorm else "none",
-        statistics=("running statistics known" if case.batchnorm == "eval" else train)
-        if case.has_batchnorm
-        else "none",
+        statistics=conditions.known_statistics(case.batchnorm) if case.has_batchnorm else "none",
         labels=case.labels if use == "given or recovered" else use,
         labels_right=_mean(outcomes, "labels_right"),
         batch=len(case.images),
-        local_steps=1,
+        local_steps=conditions.steps(len(case.images)),
         clients=1,
         round=case.round,
-        tuning="fixed settings",
+        tuning="tuned" if case.tuned else "fixed settings",
         snr_db=_mean(outcomes, "snr_db"),
+        adversary=attack.adversary,
+        observations=conditions.observations,
+        layers=" ".join(conditions.layers) or "all",
     )
+
+
+def _identical(values: Sequence[float]) -> str | None:
+    """How many pictures equal their originals to the bit, and the mean of the others: PSNR has no mean over both."""
+    others = [value for value in values if math.isfinite(value)]
+    if len(others) == len(values):
+        return None
+    rest = f", the others {sum(others) / len(others):.3g}" if others else ""
+    return f"{len(values) - len(others)} of {len(values)} identical{rest}"
 
 
 def _mean(outcomes: Sequence[JSON], fact: str) -> float | None:

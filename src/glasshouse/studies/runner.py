@@ -40,12 +40,16 @@ def run(
     *,
     executor: Executor,
     minutes: float | None = None,
+    most_images: int | None = None,
     progress: RunProgress = lambda done, total: None,
 ) -> Summary:
-    """Work on every case that is not finished, and write each down as soon as it is."""
+    """Work on every case that is not finished, and write each down as soon as it is.
+
+    ``most_images`` is how many fit into memory at once, where that is bounded.
+    """
     states = {record.key: record.state for record in store.cases()}
     finished = {case.key() for case in cases if states.get(case.key()) == "done"}
-    todo = [task for task in tasks(cases) if any(case.key() not in finished for case in task)]
+    todo = [task for task in tasks(cases, most_images) if any(case.key() not in finished for case in task)]
     found = len(finished)
     done = failed = 0
     shares: dict[str, float] = {}

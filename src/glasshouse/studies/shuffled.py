@@ -14,15 +14,22 @@ from torch.nn import functional as F
 from glasshouse.attacks.unshuffle import unshuffled
 from glasshouse.attacks.unshuffling import inverse, linker
 from glasshouse.attacks.unshuffling.grid import Array, Group, groups
+from glasshouse.attacks.unshuffling.members import Asked, Census, ask
 from glasshouse.attacks.unshuffling.practice import Practice
 from glasshouse.attacks.unshuffling.thumbnail import fingerprints, nearest, region_means, thumbnail
 from glasshouse.attacks.unshuffling.unmix import unmix
+from glasshouse.errors import StudyError
+from glasshouse.functional import roc
 from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.functional.shuffle import region_size
 from glasshouse.metrics import Metric, metrics
 from glasshouse.types import JSON, ImageSpec, Interval, Progress, finite_or_none, no_progress
 
+VERSION = 2  # counts changes of the attack, or of its scores, that change results
 METRICS = ("psnr", "ssim", "lpips")
+SET_METRICS = ("auc", "tpr_at_fpr_0.01")
+IN_THE_SET = "H in the set: "
+OUTSIDE = -1
 PIXELS_PER_STEP = 32 * 32 * 32  # of the inverse's training, so that large images cost no more than small ones
 FEWEST_PER_STEP = 4
 
@@ -32,7 +39,8 @@ class Protected:
     """All that the attacker holds: versions of the same images (each (N, C, H, W) in [0, 1]), and knowledge.
 
     ``gallery`` (M, C, H, W) holds candidates for re-identification; ``practice`` lets the attacker learn from
-    other images under keys of its own. ``blocks`` says whether blocks traded places inside regions and
+    other images under keys of its own; ``census`` lets it ask who is in the set. ``region`` is the side of the
+    regions in which values stay, CSVAR's unless given. ``blocks`` says whether blocks traded places inside regions and
     nothing else was done to them, so that a jigsaw can be solved; ``block_size`` is a fixed one, if it was fixed,
     and ``channel_wise`` whether channels moved apart. ``eight_bit`` says that 8-bit images were shuffled: regions
     whose variances are equal in whole numbers need not be so in floats, and would get other blocks.
@@ -41,6 +49,8 @@ class Protected:
     versions: tuple[Tensor, ...]
     gallery: Tensor
     practice: Practice
+    census: Census | None = None
+    own_region: int | None = None
     blocks: bool = True
     block_size: int | None = None
     channel_wise: bool = True
@@ -48,8 +58,8 @@ class Protected:
 
     @property
     def region(self) -> int:
-        """Region size S (Eq. 1)."""
-        return region_size(*self.versions[0].shape[-2:])
+        """The side of the defense's own regions, else region size S (Eq. 1)."""
+        return self.own_region or region_size(*self.versions[0].shape[-2:])
 
     def places(self, image: Array) -> list[Group]:
         """Where the blocks of an image (C, H, W) lie, as its sender cut them."""
@@ -67,11 +77,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """What the attacker came up with: pictures by part, and by method the gallery places and links it believes in."""
+    """What the attacker came up with: pictures by part, and by method gallery places, links and members."""
 
     pictures: dict[str, Tensor]
     identified: dict[str, Tensor]
     linked: dict[str, Tensor]
+    members: dict[str, Asked] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +121,12 @@ def attack(held: Protected, budget: Budget, *, progress: Progress = no_progress)
     if len(guesses) > 1:
         pictures["E versions combined"] = torch.stack(guesses).mean(0)
     pair = linker.learn(held.practice, budget.linker, progress=lambda share: progress(0.7 + 0.3 * share))
-    return Findings(pictures, _identified(held, pair, guesses[0]), _linked(held, pair, guesses))
+    return Findings(
+        pictures,
+        _identified(held, pair, guesses[0]),
+        _linked(held, pair, guesses),
+        {} if held.census is None else ask(held.census, region),
+    )
 
 
 def _jigsaw(held: Protected, seed: int) -> tuple[Tensor, Tensor]:
@@ -166,12 +182,15 @@ class Truth:
     """What only the study knows: the originals, where they lie in the gallery, and whether one is recognised.
 
     ``recognised`` tells of pictures (N, C, H, W) of the originals which (N,) still show their class; who judges
-    so is a classifier, not a person.
+    so is a classifier, not a person. ``inside`` (M,) gives the place of each candidate in the set, or ``OUTSIDE``;
+    ``partners`` gives the group of each image of the set, whose images may hold its values.
     """
 
     images: Tensor
     places: Tensor
     recognised: Callable[[Tensor], Tensor] | None = None
+    inside: Tensor | None = None
+    partners: Tensor | None = None
 
 
 def not_defined(images: Tensor, measured: Sequence[str] = METRICS) -> dict[str, str]:
@@ -209,7 +228,18 @@ def score(truth: Truth, held: Protected, findings: Findings, *, measured: Sequen
         parts.append(Part(f"re-identified: {method}", {"share": _share(believed == truth.places)}))
     for method, believed in findings.linked.items():
         parts.append(Part(f"F linked: {method}", {"share": _share(believed == torch.arange(len(believed)))}))
-    return parts
+    return parts + [Part(f"{IN_THE_SET}{method}", told_apart(truth, one)) for method, one in findings.members.items()]
+
+
+def told_apart(truth: Truth, asked: Asked) -> dict[str, Interval]:
+    """How well scores tell members from others, and how often a member's group was found."""
+    if truth.inside is None or truth.partners is None:
+        raise StudyError("Candidates were asked about whose membership is not known: give the truth of them.")
+    members = truth.inside != OUTSIDE
+    measured = roc.measure(asked.scores[members].numpy(), asked.scores[~members].numpy())
+    found = {name: value for name in SET_METRICS if (value := measured[name]) is not None}
+    hits = truth.partners[asked.holders[members]] == truth.partners[truth.inside[members]]
+    return {**found, "group found": _share(hits)}
 
 
 def _share(hits: Tensor) -> Interval:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import hashlib
+import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
 
 import numpy as np
-from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from glasshouse import attacks, checks, defenses, models
@@ -22,19 +22,31 @@ from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec, to_spec
-from glasshouse.store import ImageRecord, Store
+from glasshouse.store import DATABASE_FILE, ImageRecord, Store
 from glasshouse.studies.bench import Bench, blank_observation
 from glasshouse.studies.case import Case
+from glasshouse.studies.choices import Choices
 from glasshouse.studies.materials import Materials
+from glasshouse.studies.memory import images_at_once
+from glasshouse.studies.networks import trained_network
 from glasshouse.studies.pictures import fingerprint, opaque_name, picture_file, to_pixels, to_png
 from glasshouse.studies.plan import DEFAULT_ATTACKS, Plan, from_toml, to_toml
-from glasshouse.types import ImageSpec
+from glasshouse.studies.public import save_public
+from glasshouse.types import BatchNorm, Capability, ImageSpec
 
 log = logging.getLogger(__name__)
 
 PLAN_FILE = "study.toml"
-DATABASE_FILE = "glasshouse.db"
 RESULT_FILE = "audit.json"
+TRAINED = "trained"
+
+#: Makes the choices that cases wait for, and puts them into the cases.
+Settle = Callable[[Sequence[Case], Bench, Choices], Sequence[Case]]
+
+
+def as_planned(cases: Sequence[Case], bench: Bench, choices: Choices) -> Sequence[Case]:
+    """Every attack at the settings that the plan gives it."""
+    return cases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +60,7 @@ class Study:
     bench: Bench
     gallery: Tensor
     gallery_origin: str
+    choices: Choices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +72,13 @@ class Victim:
     weights: str
 
 
-def prepare(plan: Plan, directory: Path, materials: Materials, module: nn.Module | None = None) -> Study:
+def prepare(
+    plan: Plan, directory: Path, materials: Materials, module: nn.Module | None = None, *, settle: Settle = as_planned
+) -> Study:
     """Make or continue the study of a plan in a directory; nothing is attacked yet.
 
     All that can be refused is refused before anything is written, and the plan is written before any image.
+    ``settle`` may change the settings of attacks, which it does by practising.
     """
     refuse_foreign(directory)
     if (directory / PLAN_FILE).exists() and not plan.continues(from_toml(directory / PLAN_FILE)):
@@ -78,14 +94,20 @@ def prepare(plan: Plan, directory: Path, materials: Materials, module: nn.Module
     write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
     for record, pixels in zip(records, pictures, strict=True):
         write_atomic(directory / record.file, to_png(pixels))
-    victims = [Victim(name, model, _keep_weights(directory, model)) for name, model in rounds.items()]
+    victims = [Victim(name, model, _keep_weights(directory, plan, name, model)) for name, model in rounds.items()]
+    public = "" if materials.public is None else save_public(directory, materials.public)
     bench = Bench(directory, plan.model, spec, tuple(records), module=None if module is None else victims[0].model)
-    expanded = _expand(plan, attack_list, victims, records, _architecture(plan, module))
-    cases = tuple({case.key(): case for case in expanded}.values())
+    choices = Choices.of(directory)
+    if plan.memory is not None and not choices.together:
+        fitting = min(images_at_once(victim.model, spec, plan.memory) for victim in victims)
+        choices.together = {"gigabytes": plan.memory, "images": fitting}
+        choices.save()
+    expanded = list(_expand(plan, attack_list, victims, records, _architecture(plan, module), public))
+    cases = tuple({case.key(): case for case in settle(expanded, bench, choices)}.values())
     store = Store(directory / DATABASE_FILE)
     store.add_images(records)
     store.add_cases((case.key(), case.described()) for case in cases)
-    return Study(directory, plan, store, cases, bench, materials.gallery, materials.gallery_origin)
+    return Study(directory, plan, store, cases, bench, materials.gallery, materials.gallery_origin, choices)
 
 
 def refuse_foreign(directory: Path) -> None:
@@ -98,13 +120,25 @@ def refuse_foreign(directory: Path) -> None:
 
 def _usable_attacks(plan: Plan, image: ImageSpec, rounds: dict[str, nn.Module]) -> list[tuple[str, InversionAttack]]:
     """The plan's attacks; one that cannot attack these models is refused, or left out if nobody asked for it."""
+    changing = [one for one in map(defenses.create, plan.defenses) if one.changes_model]
+    changed = [defense.on_model(model) for model in rounds.values() for defense in changing]
     found = []
     for text in plan.attacks:
         name, attack = _attack(text, plan.steps)
         try:
-            for model in rounds.values():
-                for mode in plan.batchnorm:
-                    attack.refuse(model, blank_observation(model, image, plan.batch, mode, plan.labels))
+            for model in (*rounds.values(), *changed):
+                for mode in _modes(plan, model):
+                    seen = blank_observation(
+                        model,
+                        image,
+                        plan.batch,
+                        mode,
+                        plan.labels,
+                        plan.conditions,
+                        batches=attack.batches(plan.batch),
+                        public=plan.public is not None,
+                    )
+                    attack.refuse(model, seen)
         except GlasshouseError as error:
             if plan.attacks != DEFAULT_ATTACKS:
                 raise
@@ -114,16 +148,20 @@ def _usable_attacks(plan: Plan, image: ImageSpec, rounds: dict[str, nn.Module]) 
     return found
 
 
+def _modes(plan: Plan, model: nn.Module) -> tuple[BatchNorm, ...]:
+    """The batch-norm modes in which a network is audited; one without batch norm has no two."""
+    return plan.batchnorm if batchnorm_layers(model) else ("eval",)
+
+
 def _rounds(plan: Plan, image: ImageSpec, module: nn.Module | None) -> tuple[ImageSpec, dict[str, nn.Module]]:
     """The models to audit by round: the given one, or a fresh one and, beside it, the trained one."""
     if module is not None:
         rounds = {"given": copy.deepcopy(module)}
     else:
         image = dataclasses.replace(image, classes=max(image.classes, 2))  # one class alone has no gradient
-        rounds = {"0": own.build(plan.model, image, seed=plan.seed)}
+        rounds = {"0": own.build(plan.model, image, seed=plan.seed)} if plan.fresh else {}
         if plan.weights is not None:
-            rounds["trained"] = own.build(plan.model, image, seed=plan.seed)
-            own.load_weights(rounds["trained"], Path(plan.weights))
+            rounds[TRAINED] = trained_network(plan.model, image, Path(plan.weights), plan.seed)
     outputs = {own.inspect(model, image) for model in rounds.values()}
     return dataclasses.replace(image, classes=outputs.pop()), rounds
 
@@ -150,9 +188,10 @@ def _records(directory: Path, materials: Materials, pictures: list[np.ndarray]) 
     return records
 
 
-def _keep_weights(directory: Path, model: nn.Module) -> str:
+def _keep_weights(directory: Path, plan: Plan, round_name: str, model: nn.Module) -> str:
     """Keep a model's weights under the hash of their content."""
-    content = to_safetensors({name: value.detach().clone().contiguous() for name, value in model.state_dict().items()})
+    trained = round_name == TRAINED and plan.weights is not None
+    content = own.to_weights(model, behind=own.trained_behind(Path(str(plan.weights))) if trained else None)
     name = hashlib.sha256(content).hexdigest()[:24]
     file = directory / "models" / f"{name}.safetensors"
     if not file.exists():
@@ -194,31 +233,36 @@ def _expand(
     victims: list[Victim],
     records: list[ImageRecord],
     architecture: str,
+    public: str,
 ) -> Iterator[Case]:
     """Every combination of the plan as a case, the images outermost so that a first picture comes soon."""
     defense_list = [(text, defenses.create(text)) for text in plan.defenses]
-    has_batchnorm = bool(batchnorm_layers(victims[0].model))
     pictures = hashlib.sha256("".join(f"{one.sha256}{one.label}" for one in records).encode()).hexdigest()
+    networks = {(victim.round, text): one.on_model(victim.model) for victim in victims for text, one in defense_list}
     for start in range(0, len(records), plan.batch):
-        for victim in victims:
-            for mode in plan.batchnorm if has_batchnorm else ("eval",):
-                for defense_text, defense in defense_list:
-                    for attack_text, attack in attack_list:
-                        yield Case(
-                            dataset=plan.dataset,
-                            model=plan.model,
-                            defense=defense_text,
-                            attack=attack_text,
-                            architecture=architecture,
-                            defense_spec=defense.complete_spec,
-                            attack_spec=complete_spec(attack),
-                            weights=victim.weights,
-                            round=victim.round,
-                            batchnorm=mode,
-                            has_batchnorm=has_batchnorm,
-                            labels=plan.labels,
-                            images=tuple(range(start, min(start + plan.batch, len(records)))),
-                            pictures=pictures,
-                            seed=plan.seed,
-                            versions=(attack.version, *defense.versions),
-                        )
+        modes = dict.fromkeys((*plan.batchnorm, "eval"))  # the last for networks without batch norm
+        for victim, mode, (defense_text, defense) in itertools.product(victims, modes, defense_list):
+            network = networks[victim.round, defense_text]
+            if mode not in _modes(plan, network):
+                continue
+            for attack_text, attack in attack_list:
+                yield Case(
+                    dataset=plan.dataset,
+                    model=plan.model,
+                    defense=defense_text,
+                    attack=attack_text,
+                    architecture=architecture,
+                    defense_spec=defense.complete_spec,
+                    attack_spec=complete_spec(attack),
+                    weights=victim.weights,
+                    round=victim.round,
+                    batchnorm=mode,
+                    has_batchnorm=bool(batchnorm_layers(network)),
+                    labels=plan.labels,
+                    images=tuple(range(start, min(start + plan.batch, len(records)))),
+                    pictures=pictures,
+                    seed=plan.seed,
+                    versions=(attack.version, *defense.versions),
+                    public=public if Capability.PUBLIC_IMAGES in attack.needs else "",
+                    conditions=plan.conditions,
+                )

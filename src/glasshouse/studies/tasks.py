@@ -13,8 +13,10 @@ Task = tuple[Case, ...]
 APART = 2  # tasks are made in multiples of this, so that two cores share even a small study
 
 
-def tasks(cases: Sequence[Case]) -> list[Task]:
+def tasks(cases: Sequence[Case], most_images: int | None = None) -> list[Task]:
     """Cut cases into tasks of one model, mode and attack, in the order of their first cases.
+
+    ``most_images`` is how many fit into memory at once, where that is bounded.
 
     A network that works on sixteen images at once rounds otherwise than one that works on fifteen, and attacks blow
     such differences up. So a task that was cut short is done again as a whole.
@@ -22,19 +24,29 @@ def tasks(cases: Sequence[Case]) -> list[Task]:
     alike: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
         alike.setdefault(_kind(case), []).append(case)
-    return [task for together in alike.values() for task in _cut(together)]
+    return [task for together in alike.values() for task in _cut(together, most_images)]
 
 
 def _kind(case: Case) -> tuple[object, ...]:
     """What cases must have in common to be worked on together; a defense may change the network."""
     changes = defenses.create(case.defense_spec).changes_model
     own = case.defense_spec if changes else ""
-    return (case.attack_spec, case.weights, case.round, case.batchnorm, case.labels, len(case.images), own)
+    return (
+        case.attack_spec,
+        case.weights,
+        case.round,
+        case.batchnorm,
+        case.labels,
+        len(case.images),
+        own,
+        case.conditions,
+    )
 
 
-def _cut(cases: list[Case]) -> list[Task]:
-    """Equal parts, none with more images than the attack likes at once."""
-    most = max(attacks.create(cases[0].attack_spec).together // len(cases[0].images), 1)
+def _cut(cases: list[Case], most_images: int | None) -> list[Task]:
+    """Equal parts, none with more images than the attack likes at once and memory holds."""
+    liked = attacks.create(cases[0].attack_spec).together
+    most = max(min(liked, most_images or liked) // len(cases[0].images), 1)
     if most == 1:
         return [(case,) for case in cases]
     parts = min(APART * math.ceil(len(cases) / (APART * most)), len(cases))

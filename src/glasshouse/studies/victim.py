@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -12,9 +13,11 @@ from torch import Tensor, nn
 from glasshouse.defenses import Defense
 from glasshouse.errors import GlasshouseError, ModelError
 from glasshouse.functional.gradients import signal_to_noise_db
-from glasshouse.models.batchnorm import batchnorm_mode
+from glasshouse.functional.local import batches_in_order
+from glasshouse.models.batchnorm import batchnorm_mode, watched
+from glasshouse.studies.conditions import USUAL, Conditions
 from glasshouse.training import Computed, Gradients, Samples, plain_gradients
-from glasshouse.types import BatchNorm, ImageSpec, Observation, SharedUpdate
+from glasshouse.types import Batches, BatchNorm, ImageSpec, Observation, SharedUpdate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,25 +38,93 @@ def share(
     batchnorm: BatchNorm,
     give_labels: bool,
     rng: torch.Generator,
+    conditions: Conditions = USUAL,
+    batches: Batches | None = None,
+    public: Tensor | None = None,
 ) -> Shared:
     """Compute the gradient of a batch as a client does, defend it, and hand over what the server sees.
 
-    ``model`` is the one that the client computes with, after the defense's ``on_model``.
-    The signal-to-noise ratio compares what is shared with the gradient of the raw images.
+    ``model`` is the one that the client computes with, after the defense's ``on_model``. ``batches`` are those that
+    a server called up one after another, and so knows; without them there is one message about all images. Where the
+    server sees several messages about the same images, the client defends each anew. The signal-to-noise ratio
+    compares the first with what would have been shared of the raw images.
     """
     own_samples = Samples(images, labels, image.classes)
-    raw = _computed(plain_gradients, model, own_samples, batchnorm)
-    samples = defense.on_samples(own_samples, rng=rng)
-    own = _computed(partial(defense.compute, rng=rng), model, samples, batchnorm)
-    shared = defense.on_gradients(own, rng=rng)
+    parts = [(indices, list(range(len(images)) if indices is None else indices)) for indices in batches or (None,)]
+    train = partial(_trained, model=model, batchnorm=batchnorm, conditions=conditions)
+    raw = [conditions.shared(train(plain_gradients, samples=_some(own_samples, chosen))) for _, chosen in parts]
+    rounds = []
+    for _ in range(conditions.observations):
+        samples = defense.on_samples(own_samples, rng=rng)
+        for indices, chosen in parts:
+            own = train(partial(defense.compute, rng=rng), samples=_some(samples, chosen))
+            defended = conditions.shared(defense.on_gradients(own, rng=rng))
+            rounds.append(message(defended, len(chosen), conditions, indices))
     seen = Observation(
-        rounds=(SharedUpdate(shared),),
+        rounds=tuple(rounds),
         image=image,
         batch_size=len(images),
         batchnorm=batchnorm,
         labels=labels if give_labels else None,
+        public=public,
+        defense=defense.complete_spec,
+        running_statistics=batchnorm == "eval" or conditions.statistics != "none",
+        batch_statistics=_statistics(model, samples, batchnorm) if conditions.statistics == "batch" else None,
     )
-    return Shared(seen, signal_to_noise_db(list(raw.values()), list(shared.values())))
+    clean = [tensor for one in raw for tensor in one.values()]
+    sent = [tensor for one in rounds[: len(parts)] for tensor in one.tensors.values()]
+    return Shared(seen, signal_to_noise_db(clean, sent))
+
+
+def _some(samples: Samples, chosen: list[int]) -> Samples:
+    """Some of the samples, in the order asked for."""
+    return replace(samples, images=samples.images[chosen], targets=samples.targets[chosen])
+
+
+def message(
+    tensors: Gradients, images: int, conditions: Conditions, indices: tuple[int, ...] | None = None
+) -> SharedUpdate:
+    """What is sent: a gradient, or an update with how it came about."""
+    if conditions.local_lr is None:
+        return SharedUpdate(tensors, indices=indices)
+    return SharedUpdate(
+        tensors,
+        kind="update",
+        local_steps=conditions.steps(images),
+        learning_rate=conditions.local_lr,
+        indices=indices,
+        local_batch=conditions.local_batch,
+    )
+
+
+def _trained(
+    compute: Callable[[nn.Module, Samples], Computed],
+    model: nn.Module,
+    samples: Samples,
+    batchnorm: BatchNorm,
+    conditions: Conditions,
+) -> Gradients:
+    """What a client has to share: its gradient, or the weights before minus those after local training by plain SGD."""
+    if conditions.local_lr is None:
+        return _computed(compute, model, samples, batchnorm)
+    twin = copy.deepcopy(model)
+    count = len(samples.images)
+    for part in batches_in_order(count, conditions.local_batch, conditions.steps(count)):
+        batch = Samples(samples.images[part], samples.targets[part], samples.classes)
+        found = _computed(compute, twin, batch, batchnorm)
+        with torch.no_grad():
+            for name, parameter in twin.named_parameters():
+                if name in found:
+                    parameter.sub_(conditions.local_lr * found[name])
+    after = dict(twin.named_parameters())
+    return {name: (value - after[name]).detach() for name, value in model.named_parameters() if value.requires_grad}
+
+
+def _statistics(model: nn.Module, samples: Samples, batchnorm: BatchNorm) -> tuple[tuple[Tensor, Tensor], ...]:
+    """Mean and variance of the private batch in every call of batch norm."""
+    with torch.no_grad(), batchnorm_mode(model, batchnorm), watched(model, len(samples.images)) as found:
+        model(samples.images)
+    return tuple((one.mean[0], one.variance[0]) for one in found)
 
 
 def _computed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,12 +49,13 @@ def fit(
     recipe: Recipe,
     *,
     client: Client | None = None,
+    decay_at: Sequence[float] = DECAY_AT,
     progress: Progress = no_progress,
 ) -> float:
     """Train a model in place on images in [0, 1] and return the mean loss of the last epoch.
 
     The client's defense sees the images first and augmentation comes after it, as where images are protected
-    before they reach the machine that trains.
+    before they reach the machine that trains. The learning rate is divided by ten after these shares of the epochs.
     """
     client = client or Client()
     client.begin(recipe.steps(len(images)), min(recipe.batch / len(images), 1), min(recipe.batch, len(images)))
@@ -66,7 +67,7 @@ def fit(
         nesterov=recipe.momentum > 0,
         weight_decay=recipe.weight_decay,
     )
-    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [math.ceil(recipe.epochs * at) for at in DECAY_AT], 0.1)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [math.ceil(recipe.epochs * at) for at in decay_at], 0.1)
     classes = _outputs(model, images[:1])
     loss = float("nan")
     for epoch in range(recipe.epochs):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from glasshouse.attacks.unshuffling.practice import Practice
+from glasshouse.attacks.unshuffling.practice import Practice, as_a_client
+from glasshouse.data.crops import photo_crops
 from glasshouse.defenses import create
-from glasshouse.studies.materials import photo_crops
 from glasshouse.training import Samples
 from glasshouse.types import ImageSpec
 
@@ -25,7 +25,7 @@ class World:
     def practice(self) -> Practice:
         """The attacker's practice, whose keys start anew at every call of this."""
         keys = torch.Generator().manual_seed(5)
-        return Practice(self.public, lambda one: create("csvar").on_images(one.images, rng=keys))
+        return Practice(self.public, as_a_client(create("csvar"), keys))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glasshouse.attacks.unshuffling.practice import Practice
+from glasshouse.attacks.unshuffling.practice import Practice, as_a_client
 from glasshouse.defenses import create
 from glasshouse.training import Samples
 
@@ -19,14 +19,18 @@ def public(count: int = 10) -> Samples:
 
 
 class Spy:
-    """Protects by marking each version with the number of its call."""
+    """Protects by marking each version with ten times the number of its call, and its epoch."""
 
     def __init__(self) -> None:
         self.seen: list[Samples] = []
 
-    def __call__(self, samples: Samples) -> torch.Tensor:
+    def __call__(self, samples: Samples, versions: int) -> list[torch.Tensor]:
         self.seen.append(samples)
-        return samples.images + len(self.seen)
+        return [samples.images + 10 * len(self.seen) + epoch for epoch in range(versions)]
+
+
+def raw(samples: Samples, versions: int) -> list[torch.Tensor]:
+    return [samples.images] * versions
 
 
 def test_versions_show_the_batch_and_change_with_every_pass():
@@ -39,7 +43,7 @@ def test_versions_show_the_batch_and_change_with_every_pass():
         marks = [(version - truth).round() for version in versions]
         assert all(bool((mark == mark[0, 0, 0, 0]).all()) for mark in marks)
         calls.append([int(mark[0, 0, 0, 0]) for mark in marks])
-    assert calls == [[1, 2], [1, 2], [3, 4], [3, 4], [5, 6]]  # two whole batches of four in a pass over ten
+    assert calls == [[10, 11], [10, 11], [20, 21], [20, 21], [30, 31]]  # two whole batches of four in a pass over ten
     assert all(torch.equal(one.targets, practice.public.targets) for one in spy.seen)
 
 
@@ -47,7 +51,7 @@ def test_no_image_comes_twice_in_a_pass_and_half_are_mirrored():
     samples = public(40)
     mirrored = 0
     found = []
-    for truth, _ in Practice(samples, lambda one: one.images).batches(10, 4, rng()):
+    for truth, _ in Practice(samples, raw).batches(10, 4, rng()):
         for image in truth:
             plain = (samples.images == image).flatten(1).all(1)
             flipped = (samples.images.flip(-1) == image).flatten(1).all(1)
@@ -60,22 +64,33 @@ def test_no_image_comes_twice_in_a_pass_and_half_are_mirrored():
 
 @pytest.mark.parametrize(("asked", "given"), [(3, 3), (10, 10), (64, 10)])
 def test_batches_are_no_larger_than_the_set(asked, given):
-    batches = list(Practice(public(), lambda one: one.images).batches(asked, 4, rng()))
+    batches = list(Practice(public(), raw).batches(asked, 4, rng()))
     assert [len(truth) for truth, _ in batches] == [given] * 4
 
 
 def test_under_a_real_shuffle_each_pass_has_a_new_key():
     samples = Samples(torch.rand(2, 3, 16, 16, generator=rng()), torch.zeros(2, dtype=torch.long))
     keys = rng(7)
-    practice = Practice(samples, lambda one: create("csvar").on_images(one.images, rng=keys))
+    practice = Practice(samples, as_a_client(create("csvar"), keys))
     versions = [version[0] for _, (version,) in practice.batches(2, 6, rng())]
     assert len({version.numpy().tobytes() for version in versions}) == 6
 
 
 def test_same_generator_same_batches():
-    practice = Practice(public(), lambda one: one.images)
+    practice = Practice(public(), raw)
     first, second, third = (
         torch.stack([truth for truth, _ in practice.batches(4, 5, rng(seed))]) for seed in (1, 1, 2)
     )
     assert torch.equal(first, second)
     assert not torch.equal(first, third)
+
+
+def test_versions_of_a_pass_are_epochs_under_one_key():
+    """As a client makes them: what stays the same for all epochs, such as negatives, does so in practice too."""
+    samples = Samples(torch.rand(8, 3, 16, 16, generator=rng()), torch.arange(8) % 2)
+    defense = create("csvar_exchange:dither=0,mirror=false,negative=true")
+    first, second = as_a_client(defense, rng(7))(samples, 2)
+    keyed = defense.with_key(rng(7))
+    for epoch, version in enumerate((first, second)):
+        assert torch.equal(version, keyed.in_epoch(epoch).on_samples(samples, rng=rng()).images)
+    assert not torch.equal(first, second)

@@ -1,73 +1,50 @@
-"""What the engine knows about layers: how each computes, per problem, a gradient, a tangent and their way back.
-
-A problem is one shared gradient to be matched, behind which lie ``group`` images; a batch holds the images of
-several problems in a row. All problems share the weights W of the network. Two sweeps go through a layer:
-
-- the first computes the output, then on the way back the gradient of each problem's loss by the weights;
-- the second moves the weights of each problem in a direction V of its own, carries the tangent of the output
-  forward, and on the way back the derivative of that tangent by the input.
-
-Per-problem products are matrix products over unfolded inputs, which beat grouped convolutions on a CPU.
-"""
+"""Operations with parameters: how each computes, per problem, a gradient, a tangent and their way back."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
-Parts = tuple[Tensor, ...]
+from glasshouse.attacks.engine.nodes import Node, Operation, Parts, Unsupported
 
 
-class Unsupported(Exception):  # noqa: N818 - no error of the user's: another matcher takes over
-    """The engine cannot compute with a layer."""
+class Layer(Node):
+    """One call of a module with parameters.
 
-
-class Layer(ABC):
-    """One call of a layer with parameters, and what it keeps between the two sweeps.
-
-    Gradients and directions come as one tensor (problems, ...) per parameter, in the layout of ``pack``.
+    ``parameters`` are their names in the model. Gradients and directions come as one tensor (problems, ...) per
+    parameter, in the layout of ``pack``; None stands for one that the attacker did not see.
     """
 
-    def __init__(self, module: Any, group: int) -> None:
+    def __init__(self, module: nn.Module, path: str, group: int) -> None:
+        self.parameters = tuple(f"{path}.{name}" if path else name for name, _ in module.named_parameters())
         self.group = group
+        self.gradients: Parts = ()
+        self.direction: Parts = ()
+
+    @property
+    def kept(self) -> int:
+        """Bytes that it keeps beside its output."""
+        return 0
 
     @staticmethod
     @abstractmethod
     def fits(module: nn.Module) -> bool:
         """Whether this class can stand in for a module."""
 
-    @abstractmethod
-    def pack(self, gradients: Parts) -> Parts:
+    def pack(self, gradients: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Gradients (problems, *parameter.shape) in the layout that this layer computes in."""
+        return tuple(gradients)
 
-    @abstractmethod
-    def forward(self, x: Tensor) -> Tensor:
-        """The output; keeps what the gradient needs."""
-
-    @abstractmethod
-    def gradients(self, d: Tensor) -> Parts:
-        """Gradients by the parameters, given the gradient by the output; keeps what the second sweep needs."""
-
-    @abstractmethod
-    def back(self, d: Tensor) -> Tensor:
-        """The gradient by the input."""
-
-    @abstractmethod
-    def tangent(self, t: Tensor | None, direction: Parts) -> Tensor:
-        """How the output moves when the input moves by ``t`` and the weights in a direction."""
-
-    @abstractmethod
-    def tangent_back(self, d: Tensor | None, direction: Parts) -> Tensor:
-        """The derivative of that movement by the input; ``d`` is what arrives at the output itself."""
-
-    def per_problem(self, per_image: Tensor) -> Tensor:
-        """Sum over the images of each problem."""
-        return per_image if self.group == 1 else per_image.unflatten(0, (-1, self.group)).sum(1)
+    def by_problem(self, images: Tensor) -> Tensor:
+        """(images, ...) as (problems, images of each, ...)."""
+        return images.view(-1, self.group, *images.shape[1:])
 
     def per_image(self, per_problem: Tensor) -> Tensor:
         """Repeat each problem's tensor for its images."""
@@ -77,8 +54,8 @@ class Layer(ABC):
 class LinearLayer(Layer):
     """A fully connected layer on (N, features)."""
 
-    def __init__(self, module: nn.Linear, group: int) -> None:
-        super().__init__(module, group)
+    def __init__(self, module: nn.Linear, path: str, group: int) -> None:
+        super().__init__(module, path, group)
         self.weight = module.weight.detach()
         self.bias = None if module.bias is None else module.bias.detach()
 
@@ -87,244 +64,155 @@ class LinearLayer(Layer):
         """Plain linear layers."""
         return type(module) is nn.Linear
 
-    def pack(self, gradients: Parts) -> Parts:
-        """As they are."""
-        return gradients
-
     def forward(self, x: Tensor) -> Tensor:
         """The output."""
         if x.ndim != 2:
             raise Unsupported("linear layers of vectors only")
-        self.x = x
+        self.x = self.by_problem(x)
         return F.linear(x, self.weight, self.bias)
 
-    def gradients(self, d: Tensor) -> Parts:
-        """Outer products of output gradient and input."""
-        self.d = d
-        inputs, outputs = (one.unflatten(0, (-1, self.group)) for one in (self.x, d))
-        weight = outputs.transpose(1, 2) @ inputs
-        return (weight,) if self.bias is None else (weight, outputs.sum(1))
+    def back(self, d: Tensor) -> Parts:
+        """Outer products of output gradient and input; the gradient by the input through the weights."""
+        self.d = self.by_problem(d)
+        weight, *bias = self.gradients
+        if weight is not None:
+            torch.bmm(self.d.transpose(1, 2), self.x, out=weight)
+        for own in bias:
+            _store(own, self.d.sum(1))
+        return (d @ self.weight if self.moves else None,)
 
-    def back(self, d: Tensor) -> Tensor:
-        """Through the weights."""
-        return d @ self.weight
-
-    def tangent(self, t: Tensor | None, direction: Parts) -> Tensor:
-        """The moved weights times the input, and the weights times the moved input."""
-        inputs = self.x.unflatten(0, (-1, self.group))
-        moved: Tensor = inputs @ direction[0].transpose(1, 2)
-        if self.bias is not None:
-            moved = moved + direction[1][:, None]
-        moved = moved.flatten(0, 1)
-        return moved if t is None else moved + t @ self.weight.T
-
-    def tangent_back(self, d: Tensor | None, direction: Parts) -> Tensor:
-        """Through the moved weights, and through the weights themselves."""
-        found: Tensor = (self.d.unflatten(0, (-1, self.group)) @ direction[0]).flatten(0, 1)
-        return found if d is None else found + d @ self.weight
-
-
-class ConvLayer(Layer):
-    """A convolution on (N, C, H, W), laid out channels last; matrices are (kernel row, kernel column, C) by O."""
-
-    def __init__(self, module: nn.Conv2d, group: int) -> None:
-        super().__init__(module, group)
-        weight = module.weight.detach()
-        self.outputs, self.inputs, self.high, self.wide = weight.shape
-        self.stride, self.padding = int(module.stride[0]), int(module.padding[0])
-        self.weight = weight.contiguous(memory_format=torch.channels_last)
-        self.bias = None if module.bias is None else module.bias.detach()
-        # with stride 1 the way back is itself a convolution, with mirrored weights
-        self.mirrored = weight.transpose(0, 1).flip(2, 3).contiguous(memory_format=torch.channels_last)
-
-    @staticmethod
-    def fits(module: nn.Module) -> bool:
-        """Square strides and zero padding, neither groups nor dilation."""
-        return (
-            type(module) is nn.Conv2d
-            and module.groups == 1
-            and module.dilation == (1, 1)
-            and module.padding_mode == "zeros"
-            and not isinstance(module.padding, str)
-            and len(set(module.stride)) == 1
-            and len(set(module.padding)) == 1
-            and len(set(module.kernel_size)) == 1
-            and module.padding[0] < module.kernel_size[0]
-        )
-
-    def pack(self, gradients: Parts) -> Parts:
-        """Weights as matrices."""
-        weight, *rest = gradients
-        matrix = weight.permute(0, 3, 4, 2, 1).reshape(len(weight), -1, self.outputs).contiguous()
-        return (matrix, *rest)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The output; keeps the unfolded input."""
-        self.size = x.shape[2:]
-        self.rows = unfold_rows(nhwc(x), self.high, self.stride, self.padding)
-        y = F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
-        self.out = y.shape[2:]
-        return y
-
-    def gradients(self, d: Tensor) -> Parts:
-        """Unfolded input times output gradient."""
-        self.d = nhwc(d)
-        flat = self.d.reshape(len(d), -1, self.outputs)
-        weight = flat.new_empty(len(flat), self.high * self.wide * self.inputs, self.outputs)
-        parts = self._slices(self.rows)
-        for part, place in zip(parts, weight.chunk(len(parts), 1), strict=True):
-            torch.bmm(part.transpose(1, 2), flat, out=place)
-        found = self.per_problem(weight)
-        return (found,) if self.bias is None else (found, self.per_problem(flat.sum(1)))
-
-    def back(self, d: Tensor) -> Tensor:
-        """Through the weights."""
-        if self.stride == 1:
-            return F.conv2d(d, self.mirrored, None, 1, self.high - 1 - self.padding)
-        extra = [
-            size - ((out - 1) * self.stride - 2 * self.padding + self.high)
-            for size, out in zip(self.size, self.out, strict=True)
-        ]
-        return F.conv_transpose2d(d, self.weight, None, self.stride, self.padding, extra)
-
-    def tangent(self, t: Tensor | None, direction: Parts) -> Tensor:
+    def tangent(self, t: Tensor | None) -> Tensor | None:
         """The moved weights on the input, and the weights on the moved input."""
-        matrix = self.per_image(direction[0])
-        count = len(matrix)
-        if t is None:
-            moved = matrix.new_zeros(count, self.out[0] * self.out[1], self.outputs)
-        else:
-            moved = nhwc(F.conv2d(t, self.weight, None, self.stride, self.padding)).reshape(count, -1, self.outputs)
-        if self.bias is not None:
-            moved = moved.add_(self.per_image(direction[1])[:, None])
-        parts = self._slices(self.rows)
-        for part, weight in zip(parts, matrix.chunk(len(parts), 1), strict=True):
-            moved.baddbmm_(part, weight)
-        return nchw(moved.view(count, *self.out, self.outputs))
+        moved = None if t is None else self.by_problem(t @ self.weight.T)
+        weight, *bias = self.direction
+        if weight is not None:
+            through = weight.transpose(1, 2)
+            moved = self.x @ through if moved is None else moved.baddbmm_(self.x, through)
+        for own in bias:
+            moved = _plus(moved, own, self.d.shape)
+        return None if moved is None else moved.flatten(0, 1)
 
-    def tangent_back(self, d: Tensor | None, direction: Parts) -> Tensor:
-        """Through the moved weights, and through the weights themselves."""
-        matrix = self.per_image(direction[0])
-        found = None if d is None else nhwc(self.back(d))
-        if self.stride > 1:
-            moved = self._scattered(self.d.flatten(1, 2) @ matrix.transpose(1, 2))
-            return nchw(moved if found is None else moved + found)
-        shape = (len(matrix), *self.size, self.inputs)
-        flat = matrix.new_zeros(shape) if found is None else found.contiguous()
-        flat = flat.view(len(matrix), -1, self.inputs)
-        rows = unfold_rows(self.d, self.high, 1, self.high - 1 - self.padding)
-        mirrored = matrix.view(-1, self.high, self.wide, self.inputs, self.outputs).flip(1, 2).transpose(3, 4)
-        mirrored = mirrored.reshape(len(matrix), self.high, self.wide * self.outputs, self.inputs)
-        for number, part in enumerate(self._slices(rows, self.size)):
-            flat.baddbmm_(part, mirrored[:, number])
-        return nchw(flat.view(shape))
-
-    def _slices(self, rows: Tensor, out: torch.Size | None = None) -> list[Tensor]:
-        """The unfolded input (N, places, values), one kernel row after another."""
-        high, wide = self.out if out is None else out
-        if rows.ndim == 3:
-            return [rows]
-        return [rows[:, row : row + high].reshape(len(rows), high * wide, -1) for row in range(self.high)]
-
-    def _scattered(self, unfolded: Tensor) -> Tensor:
-        """Unfolded values (N, places, kernel values) added up where they came from."""
-        pieces = unfolded.view(len(unfolded), *self.out, self.high, self.wide, self.inputs)
-        height, width = self.size
-        edge = self.high  # room for kernels that reach over the edge
-        whole = unfolded.new_zeros(len(unfolded), height + 2 * edge, width + 2 * edge, self.inputs)
-        start, (down, across) = edge - self.padding, self.out
-        for row in range(self.high):
-            for column in range(self.wide):
-                top, left = start + row, start + column
-                place = whole[
-                    :, top : top + down * self.stride : self.stride, left : left + across * self.stride : self.stride
-                ]
-                place += pieces[:, :, :, row, column]
-        return whole[:, edge : edge + height, edge : edge + width]
+    def tangent_back(self, d: Tensor) -> Parts:
+        """Through the weights, and through the moved weights."""
+        found = d @ self.weight
+        if self.direction[0] is not None:
+            found = self.by_problem(found).baddbmm_(self.d, self.direction[0]).flatten(0, 1)
+        return (found,)
 
 
 class BatchNormLayer(Layer):
     """Batch norm in eval mode: an affine map of each channel."""
 
-    def __init__(self, module: _BatchNorm, group: int) -> None:
-        super().__init__(module, group)
+    fresh = True
+
+    def __init__(self, module: _BatchNorm, path: str, group: int) -> None:
+        super().__init__(module, path, group)
         if module.running_mean is None or module.running_var is None:
             raise Unsupported("batch norm without running statistics")
-        self.mean = module.running_mean[:, None, None]
-        self.scale = (module.running_var + module.eps).rsqrt()[:, None, None]
-        self.slope = module.weight.detach()[:, None, None] * self.scale
-        self.offset = module.bias.detach()[:, None, None] - self.slope * self.mean
+        self.mean = module.running_mean
+        self.scale = (module.running_var + module.eps).rsqrt()
+        self.slope = (module.weight.detach() * self.scale)[:, None, None]
+        self.offset = module.bias.detach()[:, None, None] - self.slope * self.mean[:, None, None]
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
         """Affine batch norm of images that normalizes with running statistics."""
         return type(module) is nn.BatchNorm2d and module.affine and module.track_running_stats and not module.training
 
-    def pack(self, gradients: Parts) -> Parts:
-        """As they are."""
-        return gradients
-
     def forward(self, x: Tensor) -> Tensor:
         """The output."""
         self.x = x
         return torch.addcmul(self.offset, x, self.slope)
 
-    def gradients(self, d: Tensor) -> Parts:
-        """By weight and bias."""
+    def back(self, d: Tensor) -> Parts:
+        """By weight and bias; the gradient by the input through the slope."""
         self.d = d
-        total = d.sum((2, 3))
-        weight = ((d * self.x).sum((2, 3)) - total * self.mean[:, 0, 0]) * self.scale[:, 0, 0]
-        return self.per_problem(weight), self.per_problem(total)
+        weight, bias = self.gradients
+        if weight is not None or bias is not None:
+            total = self.by_problem(d.sum((2, 3))).sum(1)
+            matched = self.by_problem((d * self.x).sum((2, 3))).sum(1)
+            _store(weight, (matched - total * self.mean) * self.scale)
+            _store(bias, total)
+        return (d * self.slope if self.moves else None,)
 
-    def back(self, d: Tensor) -> Tensor:
-        """Through the slope."""
-        return d * self.slope
-
-    def tangent(self, t: Tensor | None, direction: Parts) -> Tensor:
+    def tangent(self, t: Tensor | None) -> Tensor | None:
         """The moved affine map on the input, and the map on the moved input."""
-        slope, offset = self._moved(direction)
-        moved = torch.addcmul(offset, self.x, slope)
-        return moved if t is None else moved.addcmul_(t, self.slope)
+        slope, offset = self._moved()
+        if slope is not None:
+            moved = torch.addcmul(offset, self.x, slope)
+            return moved if t is None else moved.addcmul_(t, self.slope)
+        return offset + torch.zeros_like(self.x) if t is None else torch.addcmul(offset, t, self.slope)
 
-    def tangent_back(self, d: Tensor | None, direction: Parts) -> Tensor:
-        """Through the moved slope, and through the slope itself."""
-        found = self.d * self._moved(direction)[0]
-        return found if d is None else found.addcmul_(d, self.slope)
+    def tangent_back(self, d: Tensor) -> Parts:
+        """Through the slope, and through the moved slope."""
+        found = d * self.slope
+        slope, _ = self._moved()
+        return (found if slope is None else found.addcmul_(self.d, slope),)
 
-    def _moved(self, direction: Parts) -> tuple[Tensor, Tensor]:
-        weight, bias = (self.per_image(one)[:, :, None, None] for one in direction)
+    def _moved(self) -> tuple[Tensor | None, Tensor]:
+        """How slope and offset of the map move, (N, C, 1, 1)."""
+        weight, bias = (None if one is None else self.per_image(one) for one in self.direction)
+        offset = torch.zeros_like(self.mean)[None] if bias is None else bias
+        if weight is None:
+            return None, offset[:, :, None, None]
         slope = weight * self.scale
-        return slope, bias - slope * self.mean
+        return slope[:, :, None, None], offset.addcmul(slope, self.mean, value=-1)[:, :, None, None]
 
 
-LAYERS: tuple[type[Layer], ...] = (LinearLayer, ConvLayer, BatchNormLayer)
+class ModuleLayer(Layer):
+    """Any other module, by autograd over a copy of its parameters for every problem."""
+
+    def __init__(self, module: nn.Module, path: str, group: int) -> None:
+        super().__init__(module, path, group)
+        self.own = {name: parameter.detach() for name, parameter in module.named_parameters()}
+        self.operation = Operation(_for_all_problems(module, tuple(self.own)))
+
+    @staticmethod
+    def fits(module: nn.Module) -> bool:
+        """All of them; what cannot be mapped over problems fails when it is tried."""
+        return True
+
+    def forward(self, x: Tensor) -> Any:
+        """The output, with its graph."""
+        self.x = self.by_problem(x)
+        copies = [own.expand(len(self.x), *own.shape) for own in self.own.values()]
+        return self.operation.forward(self.x, *copies).flatten(0, 1)
+
+    def back(self, d: Tensor) -> Parts:
+        """By autograd, with a graph."""
+        into, *gradients = self.operation.back(self.by_problem(d))
+        for place, gradient in zip(self.gradients, gradients, strict=True):
+            _store(place, 0 if gradient is None else gradient)
+        return (None if into is None else into.flatten(0, 1),)
+
+    def tangent(self, t: Tensor | None) -> Tensor | None:
+        """Backward of backward."""
+        moved = self.operation.tangent(None if t is None else self.by_problem(t), *self.direction)
+        return None if moved is None else moved.flatten(0, 1)
+
+    def tangent_back(self, d: Tensor) -> Parts:
+        """Backward of backward."""
+        into = self.operation.tangent_back(self.by_problem(d))[0]
+        return (None if into is None else into.flatten(0, 1),)
 
 
-def nhwc(x: Tensor) -> Tensor:
-    """(N, C, H, W) seen as (N, H, W, C), contiguous."""
-    return x.permute(0, 2, 3, 1).contiguous()
+def _for_all_problems(module: nn.Module, names: tuple[str, ...]) -> Callable[..., Tensor]:
+    """A module as a function of inputs (problems, images, ...) and parameters (problems, ...)."""
+
+    def one(x: Tensor, *parameters: Tensor) -> Tensor:
+        return cast(Tensor, functional_call(module, dict(zip(names, parameters, strict=True)), (x,)))
+
+    return torch.vmap(one)
 
 
-def nchw(x: Tensor) -> Tensor:
-    """(N, H, W, C) seen as (N, C, H, W), channels last in memory."""
-    return x.permute(0, 3, 1, 2)
+def _store(place: Tensor | None, value: Tensor | int) -> None:
+    """Write a gradient where it is wanted."""
+    if place is not None:
+        place.copy_(value) if isinstance(value, Tensor) else place.fill_(value)
 
 
-def unfold_rows(x: Tensor, kernel: int, stride: int, padding: int) -> Tensor:
-    """What the kernel sees of (N, H, W, C).
-
-    With stride 1 only along rows, (N, rows, places in a row, kernel * C), because slices of it serve every kernel
-    row; otherwise in full, (N, places, kernel * kernel * C).
-    """
-    if kernel == 1:
-        return x[:, ::stride, ::stride].reshape(len(x), -1, x.shape[3])
-    padded = F.pad(x, (0, 0, padding, padding, padding, padding)) if padding else x
-    count, height, width, channels = padded.shape
-    images, row, column, _ = padded.stride()
-    across = (width - kernel) // stride + 1
-    if stride == 1:
-        return padded.as_strided((count, height, across, kernel * channels), (images, row, column, 1)).contiguous()
-    down = (height - kernel) // stride + 1
-    shape = (count, down, across, kernel, kernel * channels)
-    unfolded = padded.as_strided(shape, (images, stride * row, stride * column, row, 1))
-    return unfolded.reshape(count, down * across, -1)
+def _plus(moved: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor | None:
+    """Tangents (problems, places, outputs) and how the bias (problems, outputs) of each problem moves."""
+    if bias is None:
+        return moved
+    return bias[:, None].expand(*shape).contiguous() if moved is None else moved.add_(bias[:, None])

@@ -34,6 +34,10 @@ class Matcher(ABC):
     def step(self, images: Tensor, labels: Tensor, target: Stacked, objective: Objective) -> tuple[Tensor, Tensor]:
         """Objectives (problems,), and the derivative of their sum by the images."""
 
+    @abstractmethod
+    def bytes_per_problem(self, image: tuple[int, int, int]) -> int:
+        """About how much memory a step takes for each problem, by counting."""
+
 
 class Loop(Matcher):
     """One problem after another, by autograd of autograd: slow, clear, and right for any model."""
@@ -59,23 +63,36 @@ class Loop(Matcher):
             values.append(value.detach())
         return torch.stack(values), torch.cat(derivatives)
 
+    def bytes_per_problem(self, image: tuple[int, int, int]) -> int:
+        """What it has to match; all else is there for one problem at a time."""
+        return parameter_bytes(self.model)
+
+
+def parameter_bytes(model: nn.Module) -> int:
+    """Memory of a model's parameters, and so of one gradient."""
+    return sum(parameter.nbytes for parameter in model.parameters())
+
 
 def matcher_for(model: nn.Module, image: tuple[int, int, int], classes: int, group: int) -> Matcher:
-    """The engine if it agrees with the loop on this very model, tried on noise; else the loop."""
-    from glasshouse.attacks.engine.duals import Duals
-    from glasshouse.attacks.engine.layers import Unsupported
+    """The engine if it agrees with the loop on this very model, tried on noise; else the loop.
+
+    The model's operations are taken one by one, and where that fails all of it as one.
+    """
+    from glasshouse.attacks.engine.nodes import Unsupported
+    from glasshouse.attacks.engine.tape import Tape
 
     loop = Loop(model, group)
-    try:
-        engine = Duals(model, group)
-        difference = _disagreement(engine, loop, image, classes, group)
-    except (Unsupported, RuntimeError, NotImplementedError, TypeError, ValueError, KeyError) as error:
-        log.debug("the loop takes over: %s", error)
-        return loop
-    if not difference < TOLERANCE:
-        log.debug("the loop takes over: the engine is off by %g", difference)
-        return loop
-    return engine
+    for whole in (False, True):
+        try:
+            engine = Tape(model, group, whole=whole)
+            difference = _disagreement(engine, loop, image, classes, group)
+        except (Unsupported, RuntimeError, NotImplementedError, TypeError, ValueError, KeyError) as error:
+            log.debug("the engine does not take the model, whole=%s: %s", whole, error)
+            continue
+        if difference < TOLERANCE:
+            return engine
+        log.debug("the engine is off by %g, whole=%s", difference, whole)
+    return loop
 
 
 def _disagreement(engine: Matcher, loop: Loop, image: tuple[int, int, int], classes: int, group: int) -> float:

@@ -8,11 +8,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from glasshouse.functional.gradients import cosine_distance, squared_distance
+from glasshouse.functional.gradients import SMALL, cosine_distance, squared_distance
+
+PIECE = 1 << 16  # values of a dot product
 
 
 class Objective(ABC):
-    """A distance between gradients, problem by problem, with its derivative by the first."""
+    """A distance between gradients, problem by problem, with its derivative by the first.
+
+    Gradients come as tensors (problems, ...), one for each parameter or for many of them side by side.
+    """
 
     @staticmethod
     @abstractmethod
@@ -30,8 +35,21 @@ class Cosine(Objective):
     plain = staticmethod(cosine_distance)
 
     def __call__(self, found: Sequence[Tensor], target: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Distances and derivatives."""
-        dot, own, other = (_sum_of_products(a, b) for a, b in ((found, target), (found, found), (target, target)))
+        """Distances and derivatives; gradients whose squares would vanish are scaled up first."""
+        squares = [_sum_of_products(side, side) for side in (found, target)]
+        if min(float(one.amin()) for one in squares) >= SMALL**2:
+            return self._distances(found, target, *squares)
+        scales = [_largest(side).reciprocal() for side in (found, target)]
+        sides = [[one * _like(scale, one) for one in side] for scale, side in zip(scales, (found, target), strict=True)]
+        own, other = (_sum_of_products(side, side) for side in sides)
+        values, pulls = self._distances(sides[0], sides[1], own, other)
+        return values, [one * _like(scales[0], one) for one in pulls]
+
+    @staticmethod
+    def _distances(
+        found: Sequence[Tensor], target: Sequence[Tensor], own: Tensor, other: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        dot = _sum_of_products(found, target)
         tiny = torch.finfo(dot.dtype).tiny
         norms = (own.sqrt() * other.sqrt()).clamp_min(tiny)
         cosine = dot / norms
@@ -52,8 +70,20 @@ class Squared(Objective):
 
 
 def _sum_of_products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
-    pairs = [torch.linalg.vecdot(a.flatten(1), b.flatten(1)) for a, b in zip(first, second, strict=True)]
+    """Products summed by problem; in pieces, so that no tensor of products is made and no sum loses digits."""
+    pairs = [_dots(a.flatten(1), b.flatten(1)) for a, b in zip(first, second, strict=True)]
     return torch.stack(pairs).sum(0)
+
+
+def _dots(first: Tensor, second: Tensor) -> Tensor:
+    rows = [zip(a.split(PIECE), b.split(PIECE), strict=True) for a, b in zip(first, second, strict=True)]
+    return torch.stack([torch.dot(a, b) for pieces in rows for a, b in pieces]).view(len(first), -1).sum(1)
+
+
+def _largest(tensors: Sequence[Tensor]) -> Tensor:
+    """The largest entry of each problem, one where all are zero: (problems,)."""
+    largest = torch.stack([one.flatten(1).abs().amax(1) for one in tensors]).amax(0)
+    return torch.where(largest > 0, largest, torch.ones_like(largest))
 
 
 def _like(values: Tensor, tensor: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ class Matching:
     """Problems of one model with all that their steps need."""
 
     matcher: Matcher
+    problems: tuple[Problem, ...]
     target: Stacked
     labels: Tensor
     objective: Objective
@@ -35,12 +36,24 @@ class Matching:
     def of(
         cls, model: nn.Module, seen: Observation, problems: Sequence[Problem], objective: Objective | None = None
     ) -> Matching:
-        """Stack problems that are alike in the shape of their images."""
+        """Stack problems that are alike in the shape of their images and in the parameters they are about."""
         matcher = matcher_for(model, seen.image.shape, seen.image.classes, seen.batch_size)
-        names = [name for name in parameter_names(model) if name in problems[0].target]
-        target = {name: torch.stack([one.target[name] for one in problems]) for name in names}
+        order = {name: place for place, name in enumerate(parameter_names(model))}
+        sorted_problems = [
+            Problem({name: one.target[name] for name in sorted(one.target, key=order.__getitem__)}, one.labels)
+            for one in problems
+        ]
+        return cls._stacked(matcher, sorted_problems, objective or Cosine())
+
+    @classmethod
+    def _stacked(cls, matcher: Matcher, problems: Sequence[Problem], objective: Objective) -> Matching:
+        target = {name: torch.stack([one.target[name] for one in problems]) for name in problems[0].target}
         labels = torch.cat([one.labels for one in problems])
-        return cls(matcher, matcher.pack(target), labels, objective or Cosine())
+        return cls(matcher, tuple(problems), matcher.pack(target), labels, objective)
+
+    def some(self, places: Sequence[int]) -> Matching:
+        """Some of the problems, for when others are done."""
+        return self._stacked(self.matcher, [self.problems[place] for place in places], self.objective)
 
     def step(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Objectives (problems,) and the derivative of their sum by images in [0, 1]."""

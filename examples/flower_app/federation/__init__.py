@@ -1,0 +1,1 @@
+"""A federation on several machines."""

@@ -1,0 +1,67 @@
+"""``glasshouse audit --federation``: what the server of a federation could see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glasshouse.cli.typed import typed_options
+
+if TYPE_CHECKING:
+    from glasshouse.studies.federation import FederationAuditResult
+
+ALLOWED = ("--round", "--attack", "--membership", "--metric", "--images", "--labels", "--seed", "--data-root")
+
+
+def audit_federation(
+    directory: Path | None, chosen: dict[str, Any], out: Path, as_json: bool, *, root: Path | None
+) -> None:
+    """Attack a round of a federation, print what was found and write the report."""
+    from glasshouse.cli.screen import counting
+    from glasshouse.errors import SettingError
+    from glasshouse.reports.federation_audit import write_federation_audit_report
+    from glasshouse.studies.federation import FederationAudit
+    from glasshouse.studies.federation import audit_federation as run
+
+    if directory is None:
+        raise SettingError("--round means nothing without --federation: give the directory of a federation.")
+    given = typed_options()
+    foreign = [option for option in given if option not in ("--federation", "--out", "--json", *ALLOWED)]
+    if foreign:
+        raise SettingError(
+            f"{', '.join(foreign)} means nothing for a federation: with --federation use {', '.join(ALLOWED)}, "
+            "--out and --json."
+        )
+    settings = FederationAudit(**{name: value for name, value in chosen.items() if value is not None})
+    place = out if "--out" in given else directory / "audit"
+    with counting("Attacking", "%") as progress:
+        result = run(directory, place, settings, root=root, progress=lambda share: progress(100 * share, 100))
+    page = write_federation_audit_report(result)
+    if as_json:
+        print(json.dumps(result.to_json(), allow_nan=False))
+    else:
+        _show(result, page)
+
+
+def _show(result: FederationAuditResult, page: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from glasshouse.reports.federation_audit import cells, columns, number
+
+    console = Console()
+    table = Table(title=f"What the server could see in round {result.settings.round} (mean, 95 % interval)")
+    for name in ("seen", "attack", *columns(result), "points home (half by chance)"):
+        table.add_column(name, overflow="fold")
+    for row in result.rows:
+        table.add_row(row.victim, row.attack, *cells(row.values, result), number(row.home))
+        table.add_row("", "floor: mean color", *cells(row.floor, result), "", style="dim")
+    console.print(table)
+    table = Table("attack", "asked with", "AUC", title="Who was in the training data of the global model")
+    for one in result.told:
+        table.add_row(one.attack, f"{one.query} images", number(one.values["auc"]))
+    console.print(table)
+    for line in result.failures:
+        console.print(f"failed: {line}", style="red", markup=False)
+    console.print(f"Report: {page}", markup=False, soft_wrap=True)

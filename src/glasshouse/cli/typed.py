@@ -1,0 +1,24 @@
+"""What was typed on the command line."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import click
+from click.core import ParameterSource
+
+
+def typed_options() -> list[str]:
+    """The options that were typed, by their long names."""
+    context = click.get_current_context()
+    return [
+        one.opts[0]
+        for one in context.command.params
+        if one.name and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def same_command() -> str:
+    """The whole command, to be typed again."""
+    return shlex.join(["glasshouse", *sys.argv[1:]])

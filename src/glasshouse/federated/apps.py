@@ -1,0 +1,124 @@
+"""The Flower apps: one for clients and one for the server, the same in a simulation and in a deployment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import Mod
+from flwr.serverapp import Grid, ServerApp
+
+from glasshouse.errors import SettingError
+from glasshouse.federated.clients import Member, network, train_round
+from glasshouse.federated.grid import WatchedGrid
+from glasshouse.federated.holdings import Holding, dealt
+from glasshouse.federated.host import Host
+from glasshouse.federated.messages import (
+    ARRAYS,
+    CLASS_NAMES,
+    CLIENT,
+    CONFIG,
+    EXAMPLES,
+    FIRST,
+    METRICS,
+    ROUND,
+    call_roll,
+    from_record,
+    instructions,
+    to_reply,
+)
+from glasshouse.federated.plan import Federation
+from glasshouse.federated.secure import SecureFedAvg, masked
+from glasshouse.federated.strategy import RecordedFedAvg
+
+
+@dataclass(frozen=True)
+class Participant:
+    """All that a client knows when a message comes: the plan, who it is, and how to open its images."""
+
+    plan: Federation
+    member: Member
+    open: Callable[[list[str]], Holding]
+
+    def holding(self, config: Mapping[str, object]) -> Holding:
+        """The client's images, under the federation's class names."""
+        names = config.get(CLASS_NAMES)
+        if not isinstance(names, list):
+            raise SettingError("The server sent no class names: use a Glasshouse server.")
+        return self.open([str(name) for name in names])
+
+
+#: Finds out who a client is from what Flower knows of its node.
+Introduce = Callable[[Context], Participant]
+
+
+def simulated(plan: Federation, root: Path | None) -> Introduce:
+    """Clients of a simulation: each has its share of one data set."""
+
+    def introduce(context: Context) -> Participant:
+        number = int(str(context.node_config["partition-id"]))
+        return Participant(
+            plan, Member.simulated(number, plan.seed), lambda class_names: dealt(plan, number, class_names, root)
+        )
+
+    return introduce
+
+
+def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
+    """A Flower app that answers the roll call and trains; mods see what training made before it is masked."""
+    app = ClientApp()
+
+    @app.query()
+    def answer(message: Message, context: Context) -> Message:
+        """Say who this is and how many images it has, having looked whether training can work."""
+        one = introduce(context)
+        holding = one.holding(message.content.config_records[CONFIG])
+        network(one.plan, holding.spec)
+        metrics = MetricRecord({CLIENT: one.member.number, EXAMPLES: len(holding)})
+        return Message(RecordDict({METRICS: metrics}), reply_to=message)
+
+    @app.train(mods=[masked(lambda context: introduce(context).plan.secure_aggregation), *mods])
+    def train(message: Message, context: Context) -> Message:
+        """Train for one round."""
+        one = introduce(context)
+        config = message.content.config_records[CONFIG]
+        received = from_record(message.content.array_records[ARRAYS])
+        trained = train_round(one.plan, one.holding(config), one.member, round_number(config), received)
+        return to_reply(trained, message)
+
+    return app
+
+
+def round_number(config: ConfigRecord) -> int:
+    """The number of a round, counted from 0 over all runs."""
+    first, here = config[FIRST], config[ROUND]
+    if not isinstance(first, int) or not isinstance(here, int):
+        raise SettingError(f"The server sent round {first!r} + {here!r}: use a Glasshouse server.")
+    return first + here - 1
+
+
+def server_app(prepare: Callable[[Context], Host], stopping: threading.Event | None = None) -> ServerApp:
+    """A Flower app that carries out the rounds that are left of a federation."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        """Serve until the last round."""
+        serve(prepare(context), grid, context, stopping)
+
+    return app
+
+
+def serve(host: Host, grid: Grid, context: Context, stopping: threading.Event | None = None) -> None:
+    """Call the roll, then carry out round after round."""
+    watched = WatchedGrid(grid, stopping or threading.Event())
+    if host.plan.secure_aggregation:
+        SecureFedAvg(host, watched).run(context)
+        return
+    config = instructions(host.class_names, host.first_round())
+    roll = call_roll(watched, host.plan.clients, config, timeout=host.plan.timeout)
+    RecordedFedAvg(host, watched, roll).run()

@@ -1,0 +1,83 @@
+"""The Flower apps for a SuperLink and SuperNodes: the plan comes from ``flwr run``, the images from each node.
+
+``--run-config`` holds the settings of a federation with dashes for underscores, and ``out``, the server's directory.
+``--node-config`` is the client's own word: ``partition-id``, its number; ``data``, what it trains on; ``key-file``, its
+secret; and ``defense``, which overrides what whoever started the run asks for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_type_hints
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from glasshouse import defenses
+from glasshouse.collection import read_key
+from glasshouse.errors import SettingError, UnknownNameError
+from glasshouse.federated.apps import Participant, client_app, serve
+from glasshouse.federated.clients import Member
+from glasshouse.federated.holdings import owned
+from glasshouse.federated.plan import Federation
+from glasshouse.federated.run import begun, write_down
+
+OUT = "out"
+OWN = ("partition-id", "data", "key-file", "defense", "data-root")
+
+Config = Mapping[str, object]
+
+
+def plan_of(config: Config) -> Federation:
+    """The plan that a run's configuration describes; an empty text stands for what is not set."""
+    written = {name.replace("-", "_"): value for name, value in config.items() if value != "" and name != OUT}
+    hints = get_type_hints(Federation)
+    unknown = set(written) - set(hints)
+    if unknown:
+        raise UnknownNameError("setting of a federation", min(unknown), hints)
+    return Federation(**{name: float(value) if hints[name] is float else value for name, value in written.items()})  # type: ignore[arg-type]
+
+
+def participant(context: Context) -> Participant:
+    """Who a SuperNode is, by its own configuration."""
+    node = context.node_config
+    plan = plan_of(context.run_config)
+    if "defense" in node:
+        plan = dataclasses.replace(plan, defense=str(node["defense"]))
+    if "data" not in node:
+        raise SettingError("This SuperNode has no data: start it with --node-config 'partition-id=0 data=\"DIR\"'.")
+    root = Path(str(node["data-root"])) if "data-root" in node else None
+    member = _member(plan, node)
+    return Participant(plan, member, lambda class_names: owned(str(node["data"]), plan, class_names, root))
+
+
+def _member(plan: Federation, node: Config) -> Member:
+    """The client's number and secret; a defense under a secret that everybody knows would be none."""
+    number = node.get("partition-id")
+    if not isinstance(number, int):
+        raise SettingError(f"partition-id is {number!r}: give each SuperNode a whole number of its own, from 0 on.")
+    if "key-file" in node:
+        return Member(number, read_key(Path(str(node["key-file"]))))
+    if defenses.create(plan.defense).acts_on != "nothing":
+        raise SettingError(
+            f"Defense '{plan.defense}' needs a secret that the server does not know: make one with 'glasshouse key new "
+            'FILE\' and start the SuperNode with key-file="FILE" in its --node-config.'
+        )
+    return Member.simulated(number, plan.seed)
+
+
+client = client_app(participant)
+server = ServerApp()
+
+
+@server.main()
+def main(grid: Grid, context: Context) -> None:
+    """Carry out the rounds that are left, and write the result down as a simulation does."""
+    out = Path(str(context.run_config.get(OUT, "")))
+    if not out.is_absolute():
+        raise SettingError(f"out = '{out}' in the run's configuration: give the absolute path of a directory.")
+    with begun(plan_of(context.run_config), out) as host:
+        serve(host, grid, context)
+        write_down(host)

@@ -1,0 +1,105 @@
+"""A Flower grid that counts what travels, is asked often, and lets go when the run is interrupted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+from flwr.app import Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid
+from flwr.supercore.run import Run
+
+from glasshouse.errors import StudyError
+
+ASK_EVERY = 0.1  # seconds; Flower's own grids wait up to three between questions
+
+
+class WatchedGrid(Grid):
+    """Passes everything on to another grid.
+
+    ``replies`` are those of the last question; ``bytes_sent`` and ``errors`` count from when they were forgotten.
+    """
+
+    def __init__(self, grid: Grid, stopping: threading.Event) -> None:
+        self.grid = grid
+        self.stopping = stopping
+        self.replies: list[Message] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.bytes_sent = 0
+        self.errors: list[Message] = []
+
+    def set_run(self, run: Run) -> None:
+        """Set the run."""
+        self.grid.set_run(run)
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self.grid.run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """Make a message."""
+        return self.grid.create_message(content, message_type, dst_node_id, group_id, ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The nodes that are connected."""
+        return self.grid.get_node_ids()
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        """What is known of the nodes that are connected."""
+        return self.grid.get_nodes()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Send messages."""
+        given = list(messages)
+        self.bytes_sent += sum(map(size, given))
+        return self.grid.push_messages(given)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Receive what has come of some replies."""
+        found = list(self.grid.pull_messages(message_ids))
+        self.bytes_sent += sum(map(size, found))
+        self.errors += [reply for reply in found if reply.has_error()]
+        return found
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Send messages and wait for their replies until all are there or the time is up."""
+        open_ids = set(self.push_messages(messages))
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        self.replies = []
+        while open_ids and time.monotonic() < deadline:
+            for reply in self.pull_messages(open_ids):
+                open_ids.discard(reply.metadata.reply_to_message_id)
+                self.replies.append(reply)
+            if open_ids:
+                self.pause()
+        return self.replies
+
+    def pause(self) -> None:
+        """Wait a little; an interrupted run ends here."""
+        if self.stopping.wait(ASK_EVERY):
+            raise StudyError("The federation was interrupted: the same command goes on.")
+
+
+def size(message: Message) -> int:
+    """How many bytes the content of a message has; Flower's own count refuses the lists of secure aggregation."""
+    if not message.has_content():
+        return 0
+    content = message.content
+    values = [value for record in content.config_records.values() for value in record.values()]
+    values += [value for record in content.metric_records.values() for value in record.values()]
+    arrays = [array for record in content.array_records.values() for array in record.values()]
+    return sum(len(array.data) for array in arrays) + sum(map(_size, values))
+
+
+def _size(value: object) -> int:
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    return len(value) if isinstance(value, bytes | str) else 8

@@ -1,0 +1,140 @@
+"""A Flower client mod that attacks an update before it is sent, as the server could, and warns or holds it back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glasshouse import attacks, checks
+from glasshouse.errors import LeakError, ModelError
+from glasshouse.federated.observed import Sighting, change_of
+from glasshouse.functional.threads import one_thread
+from glasshouse.types import ImageSpec
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message, RecordDict
+    from flwr.clientapp.typing import ClientAppCallable, Mod
+
+log = logging.getLogger(__name__)
+
+TRAIN = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a quick attack made of an update: ``likeness`` is of the best reconstruction to an image of the client."""
+
+    likeness: float
+    attack: str
+    how: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.attack} on {self.how} finds an image that correlates {self.likeness:.2f} with one of the client's"
+        )
+
+
+def audit_mod(
+    model: Callable[[], nn.Module],
+    images: Callable[[], Tensor],
+    *,
+    learning_rate: float,
+    local_steps: int = 1,
+    attack: str = "invgrad:steps=100,tv=0.01",
+    guesses: int = 1,
+    threshold: float = 0.8,
+    block: bool = False,
+    seed: int = 0,
+    tell: Callable[[Finding], None] | None = None,
+) -> Mod:
+    """A mod for ``ClientApp(mods=[audit_mod(...)])``: attacks every update of a training before it leaves the client.
+
+    ``model`` builds the network whose state is exchanged, ``images`` the private images (N, C, H, W) in [0, 1], of
+    which the attack is told nothing; ``learning_rate`` and ``local_steps`` say how the client trains. Where a
+    reconstruction correlates with an image by ``threshold`` or more, the mod warns, or with ``block`` raises, so that
+    the server gets an error instead of the update. ``tell`` hears of every finding. A low likeness says that this
+    quick attack failed, not that the update is safe.
+    """
+    checks.between("threshold", threshold, -1, 1)
+    checks.at_least("learning_rate", learning_rate, 1e-12)
+    checks.at_least("local_steps", local_steps, 1)
+    checks.at_least("guesses", guesses, 1)
+    chosen = attacks.create(attack)
+
+    def mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+        if message.metadata.message_type.partition(".")[0] != TRAIN:
+            return call_next(message, context)
+        network = model().eval()
+        sent = _state(message.content, network)
+        reply = call_next(message, context)
+        if reply.has_error():
+            return reply
+        private = images()
+        checks.images("images", private)
+        sighting = Sighting(
+            change_of(_filled(network, sent), sent, _state(reply.content, network)),
+            local_steps=local_steps,
+            learning_rate=learning_rate,
+            image=_spec(network, private),
+            batch_size=guesses,
+            batchnorm="eval",
+        )
+        with one_thread():
+            found, how = sighting.attacked(chosen, network, rng=torch.Generator().manual_seed(seed))
+        finding = Finding(float(likeness(found.images, private).max()), attack, how)
+        if tell is not None:
+            tell(finding)
+        if finding.likeness >= threshold and block:
+            raise LeakError("The client's audit holds this update back: it shows too much of the client's images.")
+        if finding.likeness >= threshold:
+            log.warning("This update shows private images: %s.", finding)
+        return reply
+
+    return mod
+
+
+def likeness(guesses: Tensor, images: Tensor) -> Tensor:
+    """Pearson correlation of the pixels of every guess with those of every image: (guesses, images) in [-1, 1].
+
+    An image of one colour correlates with nothing, so the floor of this measure is 0.
+    """
+    first, second = (one.flatten(1) - one.flatten(1).mean(1, keepdim=True) for one in (guesses, images))
+    lengths: Tensor = torch.outer(first.norm(dim=1), second.norm(dim=1))
+    return (first @ second.T).div(lengths.clamp_min(1e-12))
+
+
+def _state(content: RecordDict, network: nn.Module) -> dict[str, Tensor]:
+    """The weights in a message, by the network's names; older apps send them without names, in the same order."""
+    records = list(content.array_records.values())
+    expected = network.state_dict()
+    if len(records) != 1:
+        raise ModelError(f"The message holds {len(records)} records of arrays: audit_mod wants one, the model's state.")
+    found = {name: torch.from_numpy(array.numpy().copy()) for name, array in records[0].items()}
+    if not set(found) & set(expected) and len(found) == len(expected):
+        found = dict(zip(expected, found.values(), strict=True))
+    wrong = [name for name in expected if name in found and found[name].shape != expected[name].shape]
+    missing = [name for name, value in network.named_parameters() if name not in found]
+    if wrong or missing:
+        raise ModelError(
+            f"The message does not hold the state of the given model ('{(wrong or missing)[0]}' does not fit): give "
+            "audit_mod the model that the app exchanges."
+        )
+    return found
+
+
+def _filled(network: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:
+    """The network with the weights that the server sent."""
+    network.load_state_dict({**network.state_dict(), **weights}, strict=False)
+    return network
+
+
+def _spec(network: nn.Module, images: Tensor) -> ImageSpec:
+    with torch.no_grad():
+        classes = int(network(images[:1]).shape[1])
+    channels, height, width = images.shape[1:]
+    return ImageSpec(channels, height, width, classes)

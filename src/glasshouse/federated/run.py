@@ -1,0 +1,139 @@
+"""A federation from beginning to end, or on from where it stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import save as to_safetensors
+
+from glasshouse.errors import StudyError
+from glasshouse.federated.clients import guarded
+from glasshouse.federated.holdings import dealt
+from glasshouse.federated.host import Host, Told, nobody
+from glasshouse.federated.plan import Federation, from_toml, to_toml
+from glasshouse.federated.records import Ledger, Round
+from glasshouse.federated.simulation import QUIET, environment, need_flower, silent, simulate
+from glasshouse.files import LOCK, is_unfinished, sole_owner, sweep, write_atomic
+from glasshouse.types import JSON
+
+SCHEMA = 1
+PLAN_FILE = "study.toml"
+RESULT_FILE = "federation.json"
+MODEL_FILE = "models/global.safetensors"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FederationResult:
+    """What a federation came to, and where it is kept; ``promise`` is what its defense guarantees, if anything."""
+
+    directory: Path
+    plan: Federation
+    rounds: tuple[Round, ...]
+    parameters: int
+    examples: tuple[int, ...]
+    promise: str
+
+    @property
+    def accuracy(self) -> float:
+        """How often the final model is right on the test images."""
+        return self.rounds[-1].accuracy
+
+    def to_json(self) -> JSON:
+        """The result as plain JSON."""
+        return {
+            "schema": SCHEMA,
+            **dataclasses.asdict(self.plan),
+            "parameters": self.parameters,
+            "examples": list(self.examples),
+            "promise": self.promise,
+            "accuracy": self.accuracy,
+            "history": [one.to_json() for one in self.rounds],
+        }
+
+
+def federate(
+    plan: Federation, out: Path, *, root: Path | None = None, cores: int | None = None, tell: Told = nobody
+) -> FederationResult:
+    """Train a model over clients that keep their images, simulated by Flower on Ray; the same call goes on.
+
+    ``out`` becomes a study's directory. ``tell`` hears of each finished round, also of those of an earlier run.
+    """
+    with environment(QUIET):
+        need_flower()
+        dealt(plan, 0, Host.prepare(plan, out, root=root).class_names, root)  # refused here, not by every client
+        with begun(plan, out, root=root, tell=tell) as host:
+            if host.first_round() < plan.rounds:
+                _simulate(host, root, cores or os.cpu_count() or 1)
+            return write_down(host)
+
+
+@contextmanager
+def begun(plan: Federation, out: Path, *, root: Path | None = None, tell: Told = nobody) -> Iterator[Host]:
+    """Begin a federation in a directory of its own, or go on with it; ``tell`` hears of the rounds there are."""
+    _refuse_foreign(out, plan)
+    host = Host.prepare(plan, out, root=root, tell=tell)
+    with sole_owner(out):
+        sweep(out)
+        write_atomic(out / PLAN_FILE, to_toml(plan).encode())
+        for one in host.ledger.finished():
+            tell(one)
+        yield host
+
+
+def _simulate(host: Host, root: Path | None, cores: int) -> None:
+    from glasshouse.federated import apps
+
+    stopping = threading.Event()
+    with silent("flwr", "ray"):
+        client = apps.client_app(apps.simulated(host.plan, root))
+        server = apps.server_app(lambda context: host, stopping)
+        simulate(client, server, host.plan.clients, stopping, cores)
+
+
+def write_down(host: Host) -> FederationResult:
+    """Keep the final model and the result; a federation that nobody took part in has none."""
+    rounds = host.ledger.finished()
+    if not any(one.heard for one in rounds):
+        faults = [fault for one in rounds for fault in one.faults]
+        first = f" The first: {faults[0].client}: {faults[0].reason}" if faults else ""
+        raise StudyError(f"No client took part in any round.{first}")
+    sizes = {heard.client: heard.examples for one in rounds for heard in one.heard}
+    examples = tuple(sizes[client] for client in sorted(sizes))
+    weights = host.ledger.sent(len(rounds))
+    write_atomic(host.directory / MODEL_FILE, to_safetensors(weights))
+    promise = guarded(host.plan, min(examples)).promise
+    result = FederationResult(
+        host.directory,
+        host.plan,
+        tuple(rounds),
+        sum(value.numel() for value in weights.values()),
+        examples,
+        promise and f"{promise}, for each image of a client, while its secret is one (in a simulation, the seed)",
+    )
+    write_atomic(host.directory / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
+    return result
+
+
+def _refuse_foreign(out: Path, plan: Federation) -> None:
+    """Refuse a directory that holds something else, or another federation, before anything is written to it."""
+    if (out / PLAN_FILE).exists():
+        if not plan.continues(from_toml(out / PLAN_FILE)):
+            raise StudyError(
+                f"{out} belongs to another federation (its {PLAN_FILE} differs): choose another --out, or delete it."
+            )
+    elif out.is_dir() and any(path.name != LOCK and not is_unfinished(path) for path in out.iterdir()):
+        raise StudyError(f"{out} is not empty and holds no federation: choose another --out.")
+
+
+def read_result(directory: Path) -> tuple[Federation, list[Round]]:
+    """The plan and the finished rounds of a federation's directory."""
+    if not (directory / PLAN_FILE).is_file():
+        raise StudyError(f"{directory} is not a federation's directory: give one that 'glasshouse federate' wrote.")
+    return from_toml(directory / PLAN_FILE), Ledger(directory).finished()

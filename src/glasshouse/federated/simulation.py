@@ -1,0 +1,94 @@
+"""Flower's simulation on Ray, on this machine: quiet, without telemetry, and gone when it is over."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from glasshouse.errors import SettingError
+
+if TYPE_CHECKING:
+    from flwr.app import ConfigRecordValues
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import ServerApp
+
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "GRPC_VERBOSITY": "NONE",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def need_flower() -> None:
+    """Refuse to go on without Flower and Ray."""
+    try:
+        import flwr  # noqa: F401
+        import ray  # noqa: F401
+    except ImportError as error:
+        raise SettingError(
+            f"A federation needs Flower with its simulation ({error}): pip install 'glasshouse[federated]'."
+        ) from error
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for the length of a block; Flower changes the path of Python, too."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@contextmanager
+def silent(*names: str) -> Iterator[None]:
+    """Loggers that say nothing for the length of a block: what goes wrong in a client is told in its round."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threading.Event, cores: int) -> None:
+    """Run both apps on as many Ray workers as there are cores or clients, and leave nothing behind.
+
+    ``stopping`` is set on the way out, also after Ctrl-C, so that the server's thread does not wait for clients that
+    are gone.
+    """
+    import ray
+    from flwr.simulation import run_simulation
+
+    workers = min(cores, clients)
+    with TemporaryDirectory(prefix="gh-", ignore_cleanup_errors=True) as folder:  # short: Ray puts sockets there
+        backend: dict[str, dict[str, ConfigRecordValues]] = {
+            "init_args": {
+                "num_cpus": workers,
+                "include_dashboard": False,
+                "log_to_driver": False,
+                "logging_level": "CRITICAL",
+                "_temp_dir": folder,
+            },
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+        }
+        try:
+            run_simulation(server, client, clients, backend_config=backend)
+        finally:
+            stopping.set()
+            ray.shutdown()

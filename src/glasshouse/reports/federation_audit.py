@@ -1,0 +1,45 @@
+"""The page of an audit of a federation: what the server could see of its clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from glasshouse.files import write_atomic
+from glasshouse.reports.page import template
+from glasshouse.reports.view import inline
+from glasshouse.studies.federation import FederationAuditResult
+from glasshouse.types import Interval
+
+
+def write_federation_audit_report(result: FederationAuditResult) -> Path:
+    """Write ``report/index.html`` beside the results and return where it is."""
+    page = template("federation_audit.html").render(
+        plan=result.plan,
+        settings=result.settings,
+        columns=columns(result),
+        lines=[(row, cells(row.values, result), cells(row.floor, result), number(row.home)) for row in result.rows],
+        walls=[
+            (f"{row.victim}, {row.attack}", [[inline(result.directory, one) for one in pair] for pair in row.pictures])
+            for row in result.rows
+        ],
+        told=[(one.attack, one.query, number(one.values["auc"])) for one in result.told],
+        failures=result.failures,
+    )
+    path = result.directory / "report" / "index.html"
+    write_atomic(path, page.encode())
+    return path
+
+
+def columns(result: FederationAuditResult) -> list[str]:
+    """The metrics that are defined for these images."""
+    return [text for text in result.settings.metrics if any(text in row.values for row in result.rows)]
+
+
+def cells(values: dict[str, Interval], result: FederationAuditResult) -> list[str]:
+    """Values in the order of the columns."""
+    return [number(values.get(text)) for text in columns(result)]
+
+
+def number(value: Interval | None) -> str:
+    """A mean with its interval."""
+    return "n/a" if value is None else f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"

@@ -1,0 +1,45 @@
+"""Choices that a study makes once, by measurement, and keeps: a resumed run gives the same pictures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from glasshouse.errors import StudyError
+from glasshouse.files import write_atomic
+from glasshouse.types import JSON
+
+CHOICES_FILE = "choices.json"
+SCHEMA = 1
+
+
+@dataclass
+class Choices:
+    """What was chosen: how many images are worked on at once, and the settings of every tuned attack by key."""
+
+    directory: Path
+    together: JSON = field(default_factory=dict)
+    tuning: dict[str, JSON] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, directory: Path) -> Choices:
+        """Those of a study, none yet if it has made none."""
+        path = directory / CHOICES_FILE
+        if not path.exists():
+            return cls(directory)
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if found["schema"] != SCHEMA:
+                raise StudyError(f"{path} has schema {found['schema']}, this Glasshouse reads {SCHEMA}.")
+            return cls(directory, found["together"], found["tuning"])
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+            raise StudyError(f"{path} is not readable ({error}): delete it, and the choices are made anew.") from error
+
+    def save(self) -> None:
+        """Write all choices down."""
+        write_atomic(self.directory / CHOICES_FILE, json.dumps(self.to_json(), indent=1).encode())
+
+    def to_json(self) -> JSON:
+        """All choices as plain JSON."""
+        return {"schema": SCHEMA, "together": self.together, "tuning": self.tuning}

@@ -1,0 +1,217 @@
+"""How well metrics agree with people, who rank models and tell images apart by what they recognise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from glasshouse.errors import DataError
+from glasshouse.functional.agreement import MISSING, fleiss_kappa, tally
+from glasshouse.functional.intervals import Array, bootstrap_interval
+from glasshouse.functional.ranking import Area, area, kendall, kendall_p, pair_accuracy, spearman, spearman_p
+from glasshouse.studies.people import Ceiling, Difficulty, Recognition, ceiling, difficulty, recognition
+from glasshouse.types import JSON, Interval, finite_or_none, flat
+from glasshouse.votes.judged import Judged, direction, judged, metric_columns
+from glasshouse.votes.table import VoteTable, read_votes
+
+SCHEMA = 1
+FEWEST_MODELS = 3
+MOST_MODELS = 500
+ROUNDING = 1e-12  # relative: means that differ by less are of one value
+
+
+@dataclass(frozen=True, slots=True)
+class MetricResult:
+    """One metric against people.
+
+    ``means`` are its means per model. ``rho`` and ``tau`` are signed; areas and ``resolved`` (accuracy on the pairs of
+    models that votes resolve) count in the direction in which the metric leaks. ``known`` is False where that direction
+    was not known and high values were taken to leak.
+    """
+
+    name: str
+    leaks_when: Literal["high", "low"]
+    known: bool
+    means: tuple[float, ...]
+    rho: Interval
+    tau: Interval
+    p_rho: float
+    p_tau: float
+    auc: Interval | None
+    auc_within_original: Interval | None
+    auc_within_model: Interval | None
+    resolved: float
+
+    def to_json(self) -> JSON:
+        """Flat, with ``_low`` and ``_high`` beside each value; ``p`` is that of tau."""
+        found: JSON = {"leaks_when": self.leaks_when, "direction_known": self.known}
+        for name in ("rho", "tau", "auc", "auc_within_original", "auc_within_model"):
+            found |= flat(name, getattr(self, name))
+        return found | {"p": self.p_tau, "p_rho": self.p_rho, "resolved_accuracy": finite_or_none(self.resolved)}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """By how much the first metric agrees better with people than the second, each in its own direction."""
+
+    first: str
+    second: str
+    rho: Interval
+    tau: Interval
+    auc_within_original: Interval | None
+
+    def to_json(self) -> JSON:
+        """Flat, with ``_low`` and ``_high`` beside each value."""
+        found: JSON = {"first": self.first, "second": self.second}
+        for name in ("rho", "tau", "auc_within_original"):
+            found |= flat(name, getattr(self, name))
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Correlation:
+    """What a table of votes says of its metrics, and of the people themselves."""
+
+    path: Path
+    judge: str
+    images: int
+    without_votes: int
+    annotators: int
+    recognition: Recognition
+    metrics: tuple[MetricResult, ...]
+    differences: tuple[Difference, ...]
+    ceiling: Ceiling
+    difficulty: Difficulty
+    kappa: Interval | None
+
+    def between(self, first: MetricResult, second: MetricResult) -> tuple[float, float]:
+        """Signed rho and tau of two metrics over the models."""
+        values = np.array(first.means), np.array(second.means), np.ones((1, len(first.means)), np.int32)
+        return float(spearman(*values)[0]), float(kendall(*values)[0])
+
+    def to_json(self) -> JSON:
+        """What ``--json`` prints; a value that does not exist is null."""
+        models = self.recognition.models
+        return {
+            "schema": SCHEMA,
+            "judge": self.judge,
+            "images": self.images,
+            "images_without_votes": self.without_votes,
+            "annotators": self.annotators,
+            "metrics": {
+                one.name: one.to_json() | {"means": dict(zip(models, one.means, strict=True))} for one in self.metrics
+            },
+            "differences": [one.to_json() for one in self.differences],
+            "between_metrics": {
+                one.name: {
+                    two.name: dict(zip(("rho", "tau"), self.between(one, two), strict=True)) for two in self.metrics
+                }
+                for one in self.metrics
+            },
+            **self.recognition.to_json(),
+            **flat("kappa", self.kappa),
+            **self.ceiling.to_json(),
+            **self.difficulty.to_json(),
+        }
+
+
+def correlate(path: Path, *, metrics: Sequence[str] = (), judge: str = "majority") -> Correlation:
+    """Hold the metrics of a table against its votes; without ``metrics``, every known one that it has."""
+    table = read_votes(path)
+    columns = metric_columns(table, metrics)
+    people = judged(table, judge)
+    models = len(people.models)
+    if not FEWEST_MODELS <= models <= MOST_MODELS:
+        raise DataError(
+            f"{path} has votes on {models} model{'s' * (models != 1)}: to rank models takes {FEWEST_MODELS} to "
+            f"{MOST_MODELS} of them, named in column 'config'."
+        )
+    seen = recognition(people)
+    if len(set(seen.shares)) == 1:
+        raise DataError(f"{path}: every model is recognised equally often ({seen.shares[0]:.3f}): nothing to rank.")
+    measured = [_Measured.of(table, people, name) for name in columns]
+    counts = tally(people.hits, 2)
+    return Correlation(
+        path=path,
+        judge=judge,
+        images=len(people.rows),
+        without_votes=len(table.truth) - len(people.rows),
+        annotators=len(table.annotators),
+        recognition=seen,
+        metrics=tuple(_against_people(one, people, seen) for one in measured),
+        differences=tuple(_difference(one, two, seen) for one, two in combinations(measured, 2)),
+        ceiling=ceiling(people),
+        difficulty=difficulty(people),
+        kappa=fleiss_kappa(counts) if (counts.sum(1) > 1).any() else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Measured:
+    """A metric's values on images and models, turned so that high ones leak."""
+
+    name: str
+    leaks_when: Literal["high", "low"]
+    known: bool
+    per_image: Array
+    per_model: Array
+    within_original: Area | None
+
+    @property
+    def sign(self) -> int:
+        return 1 if self.leaks_when == "high" else -1
+
+    @classmethod
+    def of(cls, table: VoteTable, people: Judged, name: str) -> _Measured:
+        values = table.numbers(name)[people.rows]
+        if np.allclose(values, (people.hits == 1).sum(1) / (people.hits != MISSING).sum(1), atol=1e-6):
+            raise DataError(f"Column '{name}' of {table.path} is the share of votes itself: an answer, not a metric.")
+        means = people.per_model(values)
+        if np.ptp(means) <= ROUNDING * np.abs(means).max():
+            raise DataError(
+                f"Column '{name}' of {table.path} is {means[0]:g} for every model: it cannot rank them; "
+                "name others with --metrics."
+            )
+        known = direction(name)
+        leaks_when = known or "high"
+        turned = values if leaks_when == "high" else -values
+        within = area(turned, people.chances, people.original, people.original)
+        return cls(name, leaks_when, known is not None, turned, people.per_model(turned), within)
+
+
+def _against_people(metric: _Measured, people: Judged, seen: Recognition) -> MetricResult:
+    means, shares, models = metric.sign * metric.per_model, np.array(seen.shares), len(seen.shares)
+    pooled = area(metric.per_image, people.chances, np.zeros_like(people.model), people.original)
+    in_model = area(metric.per_image, people.chances, people.model, people.original)
+    within = metric.within_original
+    return MetricResult(
+        name=metric.name,
+        leaks_when=metric.leaks_when,
+        known=metric.known,
+        means=tuple(means.tolist()),
+        rho=bootstrap_interval(lambda drawn: spearman(means, shares, drawn), models),
+        tau=bootstrap_interval(lambda drawn: kendall(means, shares, drawn), models),
+        p_rho=spearman_p(means, shares),
+        p_tau=kendall_p(means, shares),
+        auc=None if pooled is None else pooled.interval,
+        auc_within_original=None if within is None else within.interval,
+        auc_within_model=None if in_model is None else in_model.interval,
+        resolved=pair_accuracy(metric.per_model, shares, seen.resolved),
+    )
+
+
+def _difference(first: _Measured, second: _Measured, seen: Recognition) -> Difference:
+    one, two, shares = first.per_model, second.per_model, np.array(seen.shares)
+    areas = first.within_original, second.within_original
+    return Difference(
+        first=first.name,
+        second=second.name,
+        rho=bootstrap_interval(lambda drawn: spearman(one, shares, drawn) - spearman(two, shares, drawn), len(shares)),
+        tau=bootstrap_interval(lambda drawn: kendall(one, shares, drawn) - kendall(two, shares, drawn), len(shares)),
+        auc_within_original=None if areas[0] is None or areas[1] is None else areas[0].less(areas[1]),
+    )

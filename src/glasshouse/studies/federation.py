@@ -1,0 +1,186 @@
+"""The audit of a federation: what the server saw in a round is attacked, and the global model asked who trained it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glasshouse import attacks as attack_room
+from glasshouse import checks, defenses
+from glasshouse import membership as membership_room
+from glasshouse import metrics as metric_room
+from glasshouse.errors import GlasshouseError, SettingError, StudyError
+from glasshouse.federated.clients import network, set_weights
+from glasshouse.federated.holdings import Holding, Pool, dealt, open_pool
+from glasshouse.federated.plan import Federation
+from glasshouse.federated.records import Ledger
+from glasshouse.federated.run import PLAN_FILE, read_result
+from glasshouse.files import write_atomic
+from glasshouse.functional.roc import measure
+from glasshouse.membership.queries import views
+from glasshouse.metrics import Metric
+from glasshouse.registry import setting
+from glasshouse.studies.sightings import Row, Scene, victims
+from glasshouse.types import JSON, Interval, Progress, finite_or_none, no_progress
+
+SCHEMA = 1
+RESULT_FILE = "federation_audit.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationAudit:
+    """The settings of an audit of a federation."""
+
+    round: int = setting(0, "which round is attacked, from 0 on")
+    attacks: tuple[str, ...] = setting(("invgrad:steps=300,tv=0.001",), "attack SPECs")
+    membership: tuple[str, ...] = setting(("loss",), "membership attack SPECs, of those that need no shadow models")
+    metrics: tuple[str, ...] = setting(("mse", "psnr", "ssim"), "metric SPECs")
+    clients: int = setting(2, "most clients whose updates are attacked")
+    images: int = setting(8, "most images that are reconstructed from one update")
+    labels: str = setting("recovered", "whether the attacker is given the labels or recovers them")
+    seed: int = setting(0, "seed of everything random")
+
+    def __post_init__(self) -> None:
+        checks.at_least("round", self.round, 0)
+        checks.at_least("clients", self.clients, 1)
+        checks.at_least("images", self.images, 1)
+        checks.one_of("labels", self.labels, ("given", "recovered"))
+        _ = self.judges
+        for text in self.membership:
+            if membership_room.create(text).shadow_count:
+                raise SettingError(
+                    f"Attack '{text}' trains shadow models: use it with 'glasshouse audit --membership'."
+                )
+
+    @property
+    def judges(self) -> dict[str, Metric]:
+        """The metrics by their SPECs."""
+        found = {text: metric_room.create(text) for text in self.metrics}
+        single = {text: metric for text, metric in found.items() if isinstance(metric, Metric)}
+        if len(single) < len(found):
+            wrong = min(set(found) - set(single))
+            raise SettingError(f"Metric '{wrong}' compares whole sets, and an update has few images: use psnr or ssim.")
+        return single
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How well a membership attack told training images of the global model from test images."""
+
+    attack: str
+    query: str
+    values: dict[str, Interval | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FederationAuditResult:
+    """What was found, and where it is kept."""
+
+    directory: Path
+    plan: Federation
+    settings: FederationAudit
+    rows: tuple[Row, ...]
+    told: tuple[Told, ...]
+    failures: tuple[str, ...]
+
+    def to_json(self) -> JSON:
+        """The result as plain JSON."""
+        same = {"dataset": self.plan.dataset, "model": self.plan.model, "defense": self.plan.defense}
+        rows = [{**same, **dataclasses.asdict(row)} for row in self.rows]
+        told = [{**same, **dataclasses.asdict(one)} for one in self.told]
+        plain: JSON = _finite({"schema": SCHEMA, **dataclasses.asdict(self.settings), "rows": rows, "told": told})
+        return {**plain, "failures": list(self.failures)}
+
+
+def audit_federation(
+    directory: Path,
+    out: Path,
+    settings: FederationAudit,
+    *,
+    root: Path | None = None,
+    progress: Progress = no_progress,
+) -> FederationAuditResult:
+    """Attack what the server of a simulated federation saw in one round, and score it against the clients' images.
+
+    Under secure aggregation the server saw only the mean of all clients' changes, so that is what is attacked. The
+    global model asked about membership is the one that the round ended with.
+    """
+    plan, rounds = read_result(directory)
+    if settings.round >= len(rounds):
+        raise StudyError(f"{directory} has {len(rounds)} finished rounds: --round goes from 0 to {len(rounds) - 1}.")
+    if (out / PLAN_FILE).exists():
+        raise StudyError(f"{out} holds another study: choose another --out.")
+    attack_list = [attack_room.create(text) for text in settings.attacks]
+    test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+    held = _holdings(plan, directory, settings.round, test.class_names, root)
+    ledger = Ledger(directory)
+    image = next(iter(held.values())).spec
+    model = network(plan, image)
+    set_weights(model, ledger.sent(settings.round))
+    others = test.read(range(len(test.labels)), 0)
+    scene = Scene(model, image, plan.lr, others, settings.judges, out)
+    seen = victims(plan, ledger, settings.round, held, model)[: settings.clients]
+    rows, failures = list[Row](), list[str]()
+    work = [(victim, attack) for victim in seen for attack in attack_list]
+    for number, (victim, attack) in enumerate(work):
+        try:
+            rows.append(
+                scene.attacked(victim, attack, images=settings.images, labels=settings.labels, seed=settings.seed)
+            )
+        except GlasshouseError as error:
+            failures.append(f"{attack.name} on {victim.name}: {error}")
+        progress((number + 1) / len(work))
+    set_weights(model, ledger.sent(settings.round + 1))
+    told = _told(plan, settings, held, test, scene)
+    result = FederationAuditResult(out, plan, settings, tuple(rows), told, tuple(failures))
+    write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
+    return result
+
+
+def _holdings(
+    plan: Federation, directory: Path, number: int, class_names: tuple[str, ...], root: Path | None
+) -> dict[int, Holding]:
+    """The images of every client that took part in a round, checked against what it said it had."""
+    found = {}
+    for heard in Ledger(directory).finished()[number].heard:
+        found[heard.client] = dealt(plan, heard.client, class_names, root)
+        if len(found[heard.client]) != heard.examples:
+            raise StudyError(
+                f"Client {heard.client} trained on {heard.examples} images, but the plan deals "
+                f"{len(found[heard.client])} to it: only a simulation on the same data can be scored."
+            )
+    if not found:
+        raise StudyError(f"No client took part in round {number}: choose another --round.")
+    return found
+
+
+def _told(
+    plan: Federation, settings: FederationAudit, held: dict[int, Holding], test: Pool, scene: Scene
+) -> tuple[Told, ...]:
+    """Ask the global model about all images that it was trained on and about the test images, in every way."""
+    samples = [one.in_epoch(0) for one in held.values()]
+    members = sum(len(one.images) for one in samples)
+    images = torch.cat([*(one.images for one in samples), scene.others])
+    labels = torch.cat([*(one.targets for one in samples), torch.tensor(test.labels)])
+    found = []
+    for query, view in views(defenses.create(plan.defense), settings.seed).items():
+        for text in settings.membership:
+            rng = torch.Generator().manual_seed(settings.seed)
+            public = membership_room.Public(images[:0], labels[:0], view=view)
+            scores = membership_room.create(text)(scene.model, images, labels, public=public, rng=rng).numpy()
+            found.append(Told(text, query, measure(scores[:members], scores[members:])))
+    return tuple(found)
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for every number that JSON has not."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return finite_or_none(value) if isinstance(value, float) else value

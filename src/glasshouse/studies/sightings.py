@@ -1,0 +1,165 @@
+"""What a server saw in a round of a federation, attacked and scored against the images behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+
+from glasshouse.attacks import InversionAttack
+from glasshouse.federated.holdings import Holding
+from glasshouse.federated.leaks import likeness
+from glasshouse.federated.observed import Sighting, change_of
+from glasshouse.federated.plan import Federation
+from glasshouse.federated.records import Ledger
+from glasshouse.functional.intervals import mean_interval, share_interval
+from glasshouse.functional.threads import one_thread
+from glasshouse.metrics import Metric
+from glasshouse.models.batchnorm import batchnorm_layers
+from glasshouse.registry import complete_spec
+from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels, to_tensor
+from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat
+
+SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Victim:
+    """What the server saw of one client, or of several together, and the images behind it."""
+
+    name: str
+    change: Mapping[str, Tensor]
+    truth: Tensor
+    labels: Tensor
+    local_steps: int
+    clients: int
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How near one attack came to the images behind one update.
+
+    ``home`` is the share of guesses whose most similar picture, among the victim's images and as many others, is one
+    of the victim's: half by chance. ``pictures`` are pairs of an image and the guess that came nearest to it.
+    """
+
+    victim: str
+    attack: str
+    attack_spec: str
+    how: str
+    values: dict[str, Interval]
+    floor: dict[str, Interval]
+    home: Interval
+    threat: Threat
+    pictures: tuple[tuple[str, str], ...]
+
+
+def victims(
+    plan: Federation, ledger: Ledger, number: int, held: Mapping[int, Holding], model: nn.Module
+) -> list[Victim]:
+    """Each client of a round by itself; behind secure aggregation, the mean of all."""
+    sent = ledger.sent(number)
+    steps = {client: plan.recipe.steps(len(one)) for client, one in held.items()}
+    samples = {client: held[client].in_epoch(0) for client in sorted(held)}
+    if plan.secure_aggregation:
+        change = change_of(model, sent, ledger.sent(number + 1))
+        images = torch.cat([one.images for one in samples.values()])
+        labels = torch.cat([one.targets for one in samples.values()])
+        name = f"mean of {len(held)} clients"
+        return [Victim(name, change, images, labels, max(steps.values()), len(held), number)]
+    return [
+        Victim(
+            f"client {client}",
+            change_of(model, sent, ledger.seen(number, client)),
+            own.images,
+            own.targets,
+            steps[client],
+            1,
+            number,
+        )
+        for client, own in samples.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """The model that clients were sent, other images like theirs, the metrics, and where pictures are kept."""
+
+    model: nn.Module
+    image: ImageSpec
+    learning_rate: float
+    others: Tensor
+    judges: Mapping[str, Metric]
+    out: Path
+
+    def attacked(self, victim: Victim, attack: InversionAttack, *, images: int, labels: str, seed: int) -> Row:
+        """Attack one update, find the image that each guess is nearest to, and score the pairs."""
+        count = min(len(victim.truth), images)
+        given = victim.labels[:count] if labels == "given" else None
+        mode: BatchNorm = "train" if batchnorm_layers(self.model) else "eval"
+        sighting = Sighting(victim.change, victim.local_steps, self.learning_rate, self.image, count, mode, given)
+        with one_thread():
+            found, how = sighting.attacked(attack, self.model, rng=torch.Generator().manual_seed(seed))
+        guesses = torch.stack([to_tensor(to_pixels(guess)) for guess in found.images])  # as they are stored
+        truth = victim.truth[nearest(guesses, victim.truth)]
+        flat = truth.mean((2, 3), keepdim=True).expand_as(truth)
+        return Row(
+            victim.name,
+            attack.name,
+            complete_spec(attack),
+            how,
+            self._scores(truth, guesses),
+            self._scores(truth, flat),
+            points_home(guesses, victim.truth, self.others),
+            _threat(victim, sighting, labels),
+            self._pictures(victim, attack, truth, guesses),
+        )
+
+    def _scores(self, truth: Tensor, guess: Tensor) -> dict[str, Interval]:
+        """Every metric that is defined for such images."""
+        usable = {text: one for text, one in self.judges.items() if one.why_not(self.image, len(truth)) is None}
+        return {text: mean_interval(metric(truth, guess).tolist()) for text, metric in usable.items()}
+
+    def _pictures(
+        self, victim: Victim, attack: InversionAttack, truth: Tensor, guesses: Tensor
+    ) -> tuple[tuple[str, str], ...]:
+        def kept(kind: str, at: int, image: Tensor) -> str:
+            name = opaque_name(victim.name, str(victim.round), complete_spec(attack), kind, str(at))
+            return save_picture(self.out, name, to_pixels(image))[0]
+
+        pairs = zip(truth[:SHOWN], guesses[:SHOWN], strict=True)
+        return tuple((kept("truth", at, one), kept("guess", at, two)) for at, (one, two) in enumerate(pairs))
+
+
+def nearest(guesses: Tensor, truth: Tensor) -> Tensor:
+    """For each guess the place of an image of its own, by the assignment with the least squared error."""
+    errors = torch.cdist(guesses.flatten(1).double(), truth.flatten(1).double()).square()
+    _, places = linear_sum_assignment(errors.numpy())
+    return torch.as_tensor(places)
+
+
+def points_home(guesses: Tensor, truth: Tensor, others: Tensor) -> Interval:
+    """The share of guesses that are more like one of the victim's images than like any of as many others."""
+    count = min(len(truth), len(others))
+    own, foreign = (likeness(guesses, part[:count]).max(1).values for part in (truth, others))
+    return share_interval(int((own > foreign).sum()), len(guesses))
+
+
+def _threat(victim: Victim, sighting: Sighting, labels: str) -> Threat:
+    return Threat(
+        batchnorm=sighting.batchnorm,
+        statistics="known" if sighting.batchnorm == "eval" else "unknown",
+        labels=labels,
+        labels_right=None,
+        batch=len(victim.truth),
+        local_steps=victim.local_steps,
+        clients=victim.clients,
+        round=str(victim.round),
+        tuning="fixed settings",
+        snr_db=None,
+    )

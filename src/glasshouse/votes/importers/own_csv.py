@@ -1,0 +1,111 @@
+"""The CSV of ``annotate export`` and of a released data set, read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+from glasshouse.errors import DataError, GlasshouseError
+from glasshouse.store import Confidence, Item, Kind, Role, Vote
+from glasshouse.store.ballots import check_vote
+from glasshouse.votes.bundle import Bundle, Voter
+from glasshouse.votes.lines import Line
+from glasshouse.votes.pictures import take_over
+from glasshouse.votes.table import LARGEST_CLASS, read_columns
+from glasshouse.votes.tasks import tasks
+
+FORMAT = "a CSV table that 'glasshouse annotate export' wrote"
+
+COLUMNS = tuple(field.name for field in fields(Line))
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file begins with our column names."""
+    return set(COLUMNS[: COLUMNS.index("reference")]) <= set(first_line(path))
+
+
+def first_line(path: Path) -> list[str]:
+    """The cells of a file's first line, or none where it is no text."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return next(csv.reader([file.readline(65_536)]), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return []
+
+
+def read(path: Path, study: Path) -> Bundle:
+    """Read the table; pictures that lie beside it are copied into the study."""
+    columns = read_columns(path)
+    items: dict[str, Item] = {}
+    voters: dict[Voter, int] = {}
+    votes = []
+    for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
+        line = dict(zip(columns, cells, strict=True))
+        try:
+            item = items.get(line["item"]) or _item(line, path.parent, study)
+            items[item.id] = item
+            if line["annotator"]:
+                voter = Voter(line["annotator"], _one_of("kind", line["kind"], Kind))
+                vote = _vote(line, voters.setdefault(voter, len(voters)))
+                check_vote(vote, item)
+                votes.append(vote)
+        except (GlasshouseError, ValueError, TypeError) as error:
+            raise DataError(f"{path}, row {number}: {error}") from error
+    return Bundle(FORMAT, tuple(items.values()), tuple(voters), tuple(votes))
+
+
+def _item(line: Mapping[str, str], folder: Path, study: Path) -> Item:
+    tasks.create(line["task"])
+    answers = json.loads(line["answers"])
+    if not isinstance(answers, list) or not all(isinstance(answer, str) and answer for answer in answers):
+        raise DataError(f"answers are '{line['answers'][:40]}': give a JSON list of texts.")
+    return Item(
+        id=line["item"],
+        task=line["task"],
+        role=_one_of("role", line["role"], Role),
+        original=line["original"],
+        other=line["other"] or None,
+        condition=line["condition"],
+        case_key=line["case_key"],
+        place=_place(line["place"]),
+        image=take_over(folder, line["image"], study),
+        beside=take_over(folder, line["beside"], study),
+        answers=tuple(answers),
+        truth=line["truth"] or None,
+    )
+
+
+def _vote(line: Mapping[str, str], voter: int) -> Vote:
+    return Vote(
+        item=line["item"],
+        annotator=str(voter),
+        answer=line["answer"] or None,
+        forced=line["forced"] or None,
+        confidence=_one_of("confidence", line["confidence"], Confidence) if line["confidence"] else None,
+        seconds=_number("seconds", line["seconds"]) if line["seconds"] else None,
+        when=_number("when", line["when"]),
+    )
+
+
+def _one_of(name: str, value: str, choices: Any) -> Any:
+    if value not in get_args(choices):
+        raise DataError(f"{name} is '{value[:40]}': use one of {', '.join(get_args(choices))}.")
+    return value
+
+
+def _place(value: str) -> int:
+    if not 0 <= int(value) < LARGEST_CLASS:
+        raise DataError(f"place is '{value[:40]}': give a whole number from 0.")
+    return int(value)
+
+
+def _number(name: str, value: str) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise DataError(f"{name} is '{value}': give a finite number.")
+    return number

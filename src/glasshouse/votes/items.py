@@ -1,0 +1,178 @@
+"""From a study's directory to what people are asked: reconstructions, originals, shuffled images, decoy pairs."""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse import checks
+from glasshouse.data.images import read_image
+from glasshouse.defenses.csvar import CSVAR
+from glasshouse.errors import StudyError
+from glasshouse.registry import setting, to_spec
+from glasshouse.store import DATABASE_FILE, CaseRecord, ImageRecord, Item, ReconstructionRecord, Role, Store, Votes
+from glasshouse.votes.bundle import opaque
+from glasshouse.votes.candidates import candidates, look
+from glasshouse.votes.pictures import keep
+from glasshouse.votes.tasks import Task, tasks
+
+SHUFFLED = "csvar"
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What is asked about a study."""
+
+    task: str = setting("classification", "SPEC of the task")
+    shuffled: bool = setting(False, "ask about originals shuffled by CSVAR as well")
+    decoys: float = setting(0.25, "decoy pairs for each true pair, where the task has decoys")
+    candidates: int = setting(20, "most candidate classes, the truth among them")
+    seed: int = setting(0, "seed of the decoys")
+
+    def __post_init__(self) -> None:
+        checks.between("decoys", self.decoys, 0, 1)
+        checks.between("candidates", self.candidates, 2, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class _Results:
+    """What a study's directory holds, and which originals the votes know already."""
+
+    directory: Path
+    dataset: str
+    images: dict[int, ImageRecord]
+    conditions: dict[str, str]
+    reconstructions: tuple[ReconstructionRecord, ...]
+    originals: dict[int, str]
+
+
+def prepare(study: Path, votes: Votes, asked: Questions, *, root: Path | None = None) -> int:
+    """Add the items that a study can be asked about and that are not there yet; how many were added.
+
+    A study that was imported has its items already.
+    """
+    task = tasks.create(asked.task)
+    results = _results(study, votes)
+    if results is None:
+        if not votes.table().versions:
+            raise StudyError(
+                f"{study} has no reconstructions to ask about: run 'glasshouse audit --out {study}' first, "
+                "or import votes with pictures."
+            )
+        return 0
+    of_task = [item for item in votes.items() if item.task == to_spec(task)]
+    answers = _answers(task, asked, results, {item.place: item.answers for item in of_task}, root)
+    before = {(item.role, item.case_key, item.place) for item in of_task}
+    drafts = [
+        draft for draft in _drafts(task, asked, results) if (draft.role, draft.case_key, draft.place) not in before
+    ]
+    votes.add_items(draft.item(task, results, answers[draft.place]) for draft in drafts)
+    return len(drafts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An item before it has answers: which version of which original, and whose picture is shown."""
+
+    role: Role
+    case_key: str
+    place: int
+    file: str | None
+    other: int | None = None
+
+    def item(self, task: Task, results: _Results, answers: tuple[str, ...]) -> Item:
+        original = results.images[self.place]
+        return Item(
+            id=opaque(),
+            task=to_spec(task),
+            role=self.role,
+            original=results.originals[self.place],
+            other=None if self.other is None else results.originals[self.other],
+            condition=results.conditions.get(self.case_key, self.case_key or "original"),
+            case_key=self.case_key,
+            place=self.place,
+            image=self.file or _shuffle(results.directory, original),
+            beside=original.file if task.shows_original else None,
+            answers=answers,
+            truth=task.truth(self.role, original.class_name),
+        )
+
+
+def _results(study: Path, votes: Votes) -> _Results | None:
+    """What a study found, or None where nothing was attacked in it."""
+    if not (study / DATABASE_FILE).is_file():
+        return None
+    store = Store(study / DATABASE_FILE)
+    try:
+        images = {image.place: image for image in store.images()}
+        cases = store.cases()
+        reconstructions = tuple(store.reconstructions())
+    finally:
+        store.close()
+    if not reconstructions:
+        return None
+    conditions = {case.key: _condition(case) for case in cases}
+    files = {image.file for image in images.values()}
+    ours = (item for item in votes.items() if item.case_key in conditions or item.image in files)
+    known = {item.place: item.original for item in ours}
+    originals = {place: known.get(place) or opaque() for place in images}
+    return _Results(study, str(cases[0].described["dataset"]), images, conditions, reconstructions, originals)
+
+
+def _condition(case: CaseRecord) -> str:
+    """What was attacked, how it was defended and how attacked; never shown to annotators."""
+    facts = case.described
+    return f"{facts['model']} / {facts['defense']} / {facts['attack']} / round {facts['round']} / {facts['batchnorm']}"
+
+
+def _drafts(task: Task, asked: Questions, results: _Results) -> Iterator[_Draft]:
+    if task.asks_originals:
+        yield from (_Draft("original", "", place, image.file) for place, image in results.images.items())
+    for one in results.reconstructions:
+        yield _Draft("reconstruction", one.case_key, one.place, one.file)
+    if asked.shuffled:
+        yield from (_Draft("shuffled", SHUFFLED, place, None) for place in results.images)
+    if "decoy" in task.roles:
+        yield from _decoys(asked, results)
+
+
+def _decoys(asked: Questions, results: _Results) -> Iterator[_Draft]:
+    """Originals beside what was made of another image under the same condition: of another class where there is one."""
+    alike: defaultdict[str, list[ReconstructionRecord]] = defaultdict(list)
+    for one in results.reconstructions:
+        alike[results.conditions[one.case_key]].append(one)
+    for condition, made in alike.items():
+        chance = random.Random(f"{asked.seed}/{condition}")
+        for one in chance.sample(made, math.ceil(asked.decoys * len(made))):
+            strangers = [two for two in made if two.place != one.place]
+            name = results.images[one.place].class_name
+            others = [two for two in strangers if results.images[two.place].class_name != name] or strangers
+            if others:
+                two = chance.choice(others)
+                yield _Draft("decoy", one.case_key, one.place, two.file, two.place)
+
+
+def _answers(
+    task: Task, asked: Questions, results: _Results, fixed: dict[int, tuple[str, ...]], root: Path | None
+) -> dict[int, tuple[str, ...]]:
+    """The answers for each original, the same for all its versions: those that are fixed already, or new ones."""
+    images = [image for place, image in results.images.items() if place not in fixed]
+    if not images or not task.needs_candidates:
+        return {image.place: task.answers(()) for image in images} | fixed
+    pictures = [read_image(results.directory / image.file) for image in images]
+    scored = look(pictures, [image.class_name for image in images], results.dataset, asked.candidates, root)
+    return fixed | {
+        image.place: task.answers(candidates(image.class_name, scored.classes, scores, asked.candidates))
+        for image, scores in zip(images, scored.scores, strict=True)
+    }
+
+
+def _shuffle(study: Path, original: ImageRecord) -> str:
+    """Keep the original as CSVAR would share it, under a key that nobody has."""
+    return keep(study, CSVAR(key=secrets.token_bytes(KEY_BYTES))(read_image(study / original.file)))

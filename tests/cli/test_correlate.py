@@ -1,0 +1,49 @@
+"""``glasshouse correlate`` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from glasshouse.cli.main import app
+from glasshouse.errors import GlasshouseError
+
+
+def invoke(*words: object):
+    result = CliRunner().invoke(app, ["correlate", *map(str, words)])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_json_and_pictures(voted, tmp_path):
+    printed = json.loads(invoke(voted, "--json", "--out", tmp_path / "out").stdout)
+    assert list(printed["metrics"]) == ["psnr", "lpips"]
+    assert printed["metrics"]["psnr"]["tau"] > 0 > printed["metrics"]["lpips"]["tau"]
+    assert json.loads((tmp_path / "out" / "correlation.json").read_text()) == printed
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".json", ".png", ".png"]
+
+
+def test_tables_and_hostile_names(voted, tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text(voted.read_text().replace("model 3", "[/red] 3"))
+    output = invoke(path, "--metrics", " psnr, other ", "--judge", "mean").output
+    assert "[/red] 3" in output
+    assert "judged by mean" in output
+    assert "other" in output
+
+
+def test_answers_are_no_metrics(voted):
+    with pytest.raises(GlasshouseError, match="derived from the votes"):
+        invoke(voted, "--metrics", "psnr,frac_recognized")
+
+
+def test_an_error_is_one_line(tmp_path, glasshouse):
+    path = tmp_path / "votes.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    done = glasshouse("correlate", str(path))
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "not UTF-8" in done.stderr

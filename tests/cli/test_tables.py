@@ -1,0 +1,46 @@
+"""The terminal's table says what has no number, and why."""
+
+from __future__ import annotations
+
+import math
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from glasshouse.cli.tables import reasons, result_table
+from glasshouse.studies.plan import Plan
+from glasshouse.studies.results import AuditResult, Row, Setup, _identical
+from glasshouse.types import Interval, Threat
+
+CARD = Threat("none", "none", "recovered", 1.0, 1, 1, 1, "0", "tuned", None)
+SETUP = Setup("photos", "lenet", "none", "invgrad", 0, CARD, "none", "invgrad:steps=1")
+
+
+def shown(*rows: Row) -> tuple[str, AuditResult]:
+    plan = Plan(metrics=tuple(row.metric for row in rows))
+    result = AuditResult(Path(), plan, (), rows, (), (), (), (), 0)
+    console = Console(width=100, record=True, file=StringIO())
+    console.print(result_table(result, 100))
+    return console.export_text(), result
+
+
+def test_reasons_stand_below_the_table_once():
+    rows = [Row(SETUP, "ssim", None, "images are smaller than 11 pixels")] * 2
+    text, result = shown(*rows)
+    assert "n/a" in text
+    assert reasons(result) == ["n/a: ssim: images are smaller than 11 pixels"]
+
+
+def test_one_identical_picture_does_not_hide_the_others():
+    reason = _identical([math.inf, 20.0, 30.0])
+    assert reason == "1 of 3 identical, the others 25"
+    text, _ = shown(Row(SETUP, "psnr", Interval(math.inf, math.inf, math.inf, 3), reason))
+    assert "1 of 3 identical" in text
+    assert _identical([1.0, 2.0]) is None
+    assert _identical([math.inf]) == "1 of 1 identical"
+
+
+def test_the_title_says_whether_attacks_were_tuned():
+    text, _ = shown(Row(SETUP, "mse", Interval(0.1, 0.0, 0.2, 3)))
+    assert "attacks: tuned" in " ".join(text.split())

@@ -1,0 +1,140 @@
+"""``glasshouse audit --federation``: what the server saw is attacked, and less can be seen behind what protects."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
+
+from glasshouse.cli.main import app
+from glasshouse.errors import GlasshouseError, SettingError, StudyError
+from glasshouse.federated import Federation
+from glasshouse.studies.federation import FederationAudit, audit_federation
+from glasshouse.studies.sightings import nearest, points_home
+
+ATTACK = "invgrad:steps=150,tv=0.0001"
+SETTINGS = FederationAudit(attacks=(ATTACK,), metrics=("mse", "psnr"), labels="given", clients=3)
+
+
+def plan(**changes) -> Federation:
+    """Three clients with two digits each, who take one step."""
+    return Federation(**{"images": 6, "clients": 3, "rounds": 2, "batch": 2, "model": "mlp:width=32", **changes})
+
+
+@pytest.fixture(scope="module")
+def places(carry_out, tmp_path_factory):
+    """The same federation in the open, behind CSVAR, and summed behind masks, of few images and of many."""
+    found = {}
+    for name, changes in (
+        ("open", {}),
+        ("csvar", {"defense": "csvar"}),
+        ("secure", {"secure_aggregation": True}),
+        ("crowd", {"secure_aggregation": True, "images": 60, "batch": 20}),
+    ):
+        found[name] = tmp_path_factory.mktemp(name) / "federation"
+        carry_out(plan(**changes), found[name])
+    return found
+
+
+@pytest.fixture(scope="module")
+def audits(places, tmp_path_factory):
+    return {
+        name: audit_federation(place, tmp_path_factory.mktemp(f"audit-{name}"), SETTINGS)
+        for name, place in places.items()
+    }
+
+
+def error(result) -> float:
+    return sum(row.values["mse"].mean for row in result.rows) / len(result.rows)
+
+
+def floor(result) -> float:
+    return sum(row.floor["mse"].mean for row in result.rows) / len(result.rows)
+
+
+def test_one_step_in_the_open_shows_the_images(audits):
+    rows = audits["open"].rows
+    assert [row.victim for row in rows] == ["client 0", "client 1", "client 2"]
+    assert {(row.how, row.threat.local_steps, row.threat.batch, row.threat.clients) for row in rows} == {
+        ("its gradient", 1, 2, 1)
+    }
+    assert error(audits["open"]) < 0.5 * floor(audits["open"])
+    assert sum(row.home.mean for row in rows) / 3 > 0.6
+
+
+def test_csvar_shows_less(audits):
+    assert error(audits["csvar"]) > 1.5 * error(audits["open"])
+
+
+def test_secure_aggregation_shows_the_mean_which_hides_in_a_crowd_only(audits):
+    """Six images behind a mean are found as two are; of sixty little is."""
+    (row,) = audits["secure"].rows
+    assert row.victim == "mean of 3 clients"
+    assert row.threat.clients == 3
+    assert row.threat.batch == 6
+    assert error(audits["secure"]) < 0.5 * floor(audits["secure"])
+    assert audits["crowd"].rows[0].threat.batch == 60
+    assert error(audits["crowd"]) > 3 * error(audits["open"])
+
+
+def test_membership_is_asked_clean_and_protected(audits):
+    assert [one.query for one in audits["open"].told] == ["clean"]
+    assert [one.query for one in audits["csvar"].told] == ["clean", "protected"]
+    assert 0 <= audits["csvar"].told[1].values["auc"].mean <= 1
+
+
+def test_an_attack_that_cannot_work_fails_with_its_reason(places, tmp_path):
+    settings = FederationAudit(attacks=("fc_inversion",), clients=1, metrics=("psnr",), round=1)
+    found = audit_federation(places["open"], tmp_path, settings)
+    assert found.rows == ()
+    assert "fc_inversion on client 0: Attack 'fc_inversion' needs a gradient of one image" in found.failures[0]
+
+
+def test_command_table_json_and_page(places, tmp_path):
+    words = ["audit", "--federation", places["open"], "--round", 1, "--attack", "invgrad:steps=2", "--metric", "psnr"]
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
+    assert done.exit_code == 0, done.exception
+    assert "What the server could see in round 1" in done.output
+    page = (places["open"] / "audit" / "report" / "index.html").read_text()
+    assert "what the server makes of the update" in page
+    done = CliRunner().invoke(app, [str(word) for word in (*words, "--json", "--out", tmp_path / "out")])
+    found = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert found == json.loads((tmp_path / "out" / "federation_audit.json").read_text())
+    assert found["rows"][0]["threat"]["round"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--round", "9"], "has 2 finished rounds"),
+        (["--batch", "3"], "--batch means nothing for a federation"),
+        (["--metric", "fid"], "compares whole sets"),
+        (["--membership", "lira"], "trains shadow models"),
+    ],
+)
+def test_refusals(places, words, match):
+    done = CliRunner().invoke(app, ["audit", "--federation", str(places["open"]), *words])
+    assert isinstance(done.exception, GlasshouseError)
+    assert match in str(done.exception)
+
+
+def test_more_refusals(places, tmp_path):
+    done = CliRunner().invoke(app, ["audit", "--round", "1"])
+    assert isinstance(done.exception, SettingError)
+    with pytest.raises(StudyError, match="is not a federation's directory"):
+        audit_federation(tmp_path, tmp_path / "out", SETTINGS)
+    with pytest.raises(StudyError, match="holds another study"):
+        audit_federation(places["open"], places["open"], SETTINGS)
+
+
+def test_each_guess_has_an_image_of_its_own(rng):
+    truth = torch.rand(5, 1, 4, 4, generator=rng)
+    assert nearest(truth[[3, 1]], truth).tolist() == [3, 1]
+    assert points_home(truth[:2], truth, torch.rand(5, 1, 4, 4, generator=rng)).mean == 1.0
+    assert points_home(torch.rand(400, 1, 4, 4, generator=rng), truth, truth.flip(3)).mean == pytest.approx(
+        0.5, abs=0.1
+    )

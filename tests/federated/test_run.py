@@ -1,0 +1,158 @@
+"""A federation from beginning to end, by Python and by the command line; Ray is stood in for (see test_simulation)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
+
+from flwr.app import Context, Error, Message, RecordDict
+
+from glasshouse.cli.main import app
+from glasshouse.errors import GlasshouseError, SettingError, StudyError
+from glasshouse.federated import federate
+from glasshouse.federated.plan import from_toml
+from glasshouse.federated.records import Ledger, read_tensors
+from glasshouse.federated.run import read_result
+from glasshouse.federated.simulation import environment, silent
+
+WORDS = ["federate", "--images", "120", "--clients", "3", "--rounds", "2", "--batch", "20", "--model", "mlp:width=16"]
+
+
+@pytest.fixture
+def in_process(monkeypatch, local_grid):
+    """Both apps in this process; ``faults`` may name a client that fails."""
+    faults = {"client": None}
+
+    def tamper(client, asked, reply):
+        fails = client == faults["client"] and asked.metadata.message_type == "train"
+        return Message(Error(1, "X Message: no power'>"), reply_to=asked) if fails else reply
+
+    def simulate(client, server, clients, stopping, cores):
+        server(local_grid(client, clients, tamper=tamper), Context(1, 0, {}, RecordDict(), {}))
+
+    monkeypatch.setattr("glasshouse.federated.run.simulate", simulate)
+    return faults
+
+
+def test_result_files_and_the_same_call_again(small, in_process, tmp_path):
+    told = []
+    result = federate(small, tmp_path / "out", tell=told.append)
+    assert [one.number for one in told] == [0, 1]
+    assert result.examples == (40, 40, 40)
+    assert result.promise == ""
+    assert result.parameters == 64 * 16 + 16 + 16 * 10 + 10 + 2
+    assert from_toml(tmp_path / "out" / "study.toml") == small
+    assert json.loads((tmp_path / "out" / "federation.json").read_text()) == result.to_json()
+    final = read_tensors(tmp_path / "out" / "models" / "global.safetensors")
+    assert all(value.equal(final[name]) for name, value in Ledger(tmp_path / "out").sent(2).items())
+    again = []
+    assert federate(small, tmp_path / "out", tell=again.append).to_json() == result.to_json()
+    assert again == told
+    assert read_result(tmp_path / "out") == (small, told)
+
+
+def test_command_prints_lines_a_table_and_names_who_failed(in_process, tmp_path):
+    in_process["client"] = 1
+    done = CliRunner().invoke(app, [*WORDS, "--out", str(tmp_path / "out")], env={"COLUMNS": "140"})
+    assert done.exit_code == 0, done.exception
+    assert "Round 1 of 2: accuracy" in done.stderr
+    assert "MB sent" in done.stderr
+    assert "1 of the clients failed" in done.stderr
+    assert "round 2: client 1: no power" in done.stdout
+    page = (tmp_path / "out" / "report" / "index.html").read_text()
+    assert "client 1: no power" in page
+    assert page.count("<svg") == 1
+
+
+def test_json_is_all_there_is(in_process, tmp_path):
+    done = CliRunner().invoke(app, [*WORDS, "--json", "--secure-aggregation", "--out", str(tmp_path / "out")])
+    found = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert found["secure_aggregation"] is True
+    assert [len(one["heard"]) for one in found["history"]] == [3, 3]
+    page = (tmp_path / "out" / "report" / "index.html").read_text()
+    assert "Image counts and losses of each client travelled unmasked" in page
+
+
+def test_dp_sgd_says_what_it_promises(small, in_process, tmp_path):
+    pytest.importorskip("opacus", reason="Opacus is not installed: pip install 'glasshouse[dp]'")
+    plan = dataclasses.replace(small, defense="dp_sgd:epsilon=8,delta=1e-3", rounds=1)
+    promise = federate(plan, tmp_path / "out").promise
+    assert "(8, 0.001) over 2 steps at sampling rate 0.5" in promise
+    assert "for each image of a client, while its secret is one" in promise
+
+
+def test_interrupted_says_how_to_go_on(in_process, tmp_path, monkeypatch):
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glasshouse.federated.run.simulate", stop)
+    done = CliRunner().invoke(app, [*WORDS, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 130
+    assert "Finished rounds are kept" in done.stderr
+
+
+def test_other_directories_are_refused(small, in_process, tmp_path):
+    federate(small, tmp_path / "out")
+    with pytest.raises(StudyError, match="belongs to another federation"):
+        federate(dataclasses.replace(small, seed=1), tmp_path / "out")
+    federate(dataclasses.replace(small, timeout=9), tmp_path / "out")  # patience may differ
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    with pytest.raises(StudyError, match="holds no federation"):
+        federate(small, tmp_path / "full")
+    with pytest.raises(StudyError, match="is not a federation's directory"):
+        read_result(tmp_path / "full")
+    (tmp_path / "out" / "rounds" / "000" / "round.json").write_text("{}")
+    with pytest.raises(StudyError, match="cannot be read"):
+        federate(small, tmp_path / "out")
+
+
+def test_nobody_took_part(small, in_process, tmp_path):
+    plan = dataclasses.replace(small, clients=1, rounds=1)
+    in_process["client"] = 0
+    with pytest.raises(StudyError, match=r"No client took part in any round\. The first: client 0: no power"):
+        federate(plan, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--split", "fair"], "Unknown split 'fair'"),
+        (["--clients", "0"], "clients=0"),
+        (["--momentum", "2"], "momentum=2"),
+        (["--defense", "csvarr"], "Did you mean 'csvar'"),
+        (["--clients", "2000", "--secure-aggregation"], "2000 clients cannot aggregate securely"),
+        (["--clients", "2000"], "1500 images are too few for 2000 clients"),
+        (["--model", "convnet8"], "at least 9 px"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(in_process, tmp_path, words, match):
+    done = CliRunner().invoke(app, ["federate", "--out", str(tmp_path / "out"), *words])
+    assert isinstance(done.exception, GlasshouseError)
+    assert match in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_flower_it_says_what_to_install(small, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    with pytest.raises(SettingError, match=r"pip install 'glasshouse\[federated\]'"):
+        federate(small, tmp_path / "out")
+
+
+def test_the_environment_and_loggers_are_given_back(monkeypatch):
+    import logging
+    import os
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
+    before = dict(os.environ)
+    with environment({"RAY_USAGE_STATS_ENABLED": "0", "NEW_ONE": "1"}), silent("flwr"):
+        os.environ["PYTHONPATH"] = "changed by Flower"
+        assert not logging.getLogger("flwr").isEnabledFor(logging.CRITICAL)
+    assert dict(os.environ) == before
+    assert logging.getLogger("flwr").isEnabledFor(logging.CRITICAL)

@@ -1,0 +1,101 @@
+"""Databases are opened by file or URL, and what cannot be used is refused in words."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import pytest
+from sqlalchemy import text
+
+from glasshouse.errors import StudyError
+from glasshouse.store import Database, ImageRecord, Score, Store, Votes, migrations
+from glasshouse.store.database import Queue
+
+
+def test_results_are_kept_on_both_databases(database, tmp_path):
+    store = Store(database or tmp_path / "glasshouse.db")
+    image = ImageRecord(0, "id", 3, "cat", "images/0.png", "0" * 64)
+    store.add_images([image, image])
+    store.add_cases([("k", {"attack": "a"})])
+    store.add_scores([Score("k", 0, "psnr", float("inf")), Score("k", 0, "ssim", None)])
+    store.fail("k", "reason")
+    assert store.images() == [image]
+    assert store.scores() == {("k", 0, "psnr"): float("inf"), ("k", 0, "ssim"): None}
+    assert [(case.state, case.reason) for case in store.cases()] == [("failed", "reason")]
+    store.close()
+
+
+def test_a_study_of_before_votes_keeps_its_results(database, tmp_path, monkeypatch):
+    where = database or tmp_path / "glasshouse.db"
+    with monkeypatch.context() as before:
+        before.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
+        old = Store(where)
+        old.add_scores([Score("k", 0, "psnr", 1.0)])
+        old.close()
+    store, votes = Store(where), Votes(where)
+    assert store.scores() == {("k", 0, "psnr"): 1.0}
+    assert votes.items() == []
+    store.close()
+    votes.close()
+
+
+def test_a_url_of_sqlite_is_a_file(tmp_path):
+    Database(f"sqlite:///{tmp_path}/votes.db").close()
+    assert (tmp_path / "votes.db").is_file()
+
+
+@pytest.mark.parametrize("url", ["mysql://host/x", "nonsense", "sqlite://", "postgresql+nothing://host/x"])
+def test_another_url_is_refused(url):
+    with pytest.raises(StudyError, match=r"sqlite:///FILE or postgresql\+psycopg://"):
+        Database(url)
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password():
+    with pytest.raises(StudyError, match="start the server") as caught:
+        Database("postgresql+psycopg://user:secret@127.0.0.1:1/x")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_failed_block_leaves_nothing(database, tmp_path):
+    opened = Database(database or tmp_path / "glasshouse.db")
+    with suppress(RuntimeError), opened.writing() as connection:
+        connection.execute(text("UPDATE annotation SET seed = 99"))
+        raise RuntimeError
+    assert opened.read("SELECT seed FROM annotation") == [{"seed": 0}]
+    opened.close()
+
+
+def test_a_reader_does_not_wait_for_a_writer(database, tmp_path):
+    opened = Database(database or tmp_path / "glasshouse.db")
+    with opened.writing() as connection:
+        connection.execute(text("UPDATE annotation SET seed = 99"))
+        assert opened.read("SELECT seed FROM annotation") == [{"seed": 0}]
+    assert opened.read("SELECT seed FROM annotation") == [{"seed": 99}]
+    opened.close()
+
+
+def test_a_queue_serves_in_the_order_of_coming():
+    queue, served, threads = Queue(), [], []
+    with queue:
+        for number in range(8):
+            threads.append(threading.Thread(target=lambda number=number: _wait(queue, served, number)))
+            threads[-1].start()
+            while len(queue._waiting) <= number:
+                pass
+    for thread in threads:
+        thread.join()
+    assert served == list(range(8))
+
+
+def _wait(queue, served, number):
+    with queue:
+        served.append(number)
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_what_postgresql_cannot_hold_is_said_in_words(database):
+    opened = Database(database)
+    with pytest.raises(StudyError, match="refuses a value"):
+        opened.write("UPDATE annotation SET owner_hash = :text", [{"text": "a\x00b"}])
+    opened.close()
