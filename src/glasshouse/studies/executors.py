@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.context import BaseContext
 from queue import Empty
 from typing import Any
 
@@ -160,22 +159,10 @@ def _in_worker(task: Task) -> list[Outcome | Failure]:
     return _perform(_worker["bench"], task, watch)
 
 
-def _context() -> BaseContext:
-    """Workers forked from a server that has imported torch already: the import costs seconds, a fork does not.
-
-    The server has no threads, so that nothing can be locked for ever at the fork, as it could in this process.
-    """
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
-
-
 @contextlib.contextmanager
 def _pool(workers: int, bench: Bench, watch: Watch) -> Iterator[ProcessPoolExecutor]:
-    """A pool of workers whose progress reaches ``watch``; killed, not waited for, on the way out."""
-    context = _context()
+    """A pool of spawned workers whose progress reaches ``watch``; killed, not waited for, on the way out."""
+    context = multiprocessing.get_context("spawn")
     reports = context.Queue()
     over = threading.Event()
 
