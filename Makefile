@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup audit test soak lint bench clean system
+.PHONY: help setup audit test tests soak lint bench clean system
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -37,9 +37,13 @@ system:
 	  { apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium postgresql; } >/dev/null 2>&1 || \
 	  echo "chromium and postgresql cannot be installed: their tests are skipped"; fi
 
+# what is not waiting for one another runs side by side
 test: ## style, types and all tests with branch coverage
-	$(MAKE) --no-print-directory -j2 system lint
-	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --cov --cov-report=term
+	@$(MAKE) --no-print-directory -j2 system $(VENV)/.tested
+	@$(MAKE) --no-print-directory -j2 lint tests
+
+tests: $(VENV)/.tested
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --dist worksteal --cov --cov-report=term
 
 soak: system $(VENV)/.tested ## the long tests: 200 kills on each database, 2,000 odd requests; writes docs/reliability.md
 	$(VENV)/bin/python docs/generate_reliability.py

@@ -26,7 +26,7 @@ if __name__ == "__main__":
         make_model(),
         images,
         labels,
-        attacks=["invgrad:steps=200,tv=0.001"],
+        attacks=["invgrad:steps=60,tv=0.001"],
         defenses=["none", "prune:percent=90"],
         metrics=["psnr", "ssim"],
     )

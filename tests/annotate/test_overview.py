@@ -74,7 +74,7 @@ def test_the_overview_adds_up(voted):
     assert [people[f"annotator {number}"]["none"] for number in (1, 3)] == [0.0, 1.0]
     assert people["annotator 3"]["flags"] == ["answers in 0.2 s"]
     assert people["annotator 4"]["revoked"]
-    assert people["annotator 4"]["last_seen"] is None
+    assert people["annotator 4"]["last_answer"] is None
 
 
 def test_the_overview_shows_what_is_disputed_and_its_pictures(voted):
@@ -87,6 +87,11 @@ def test_the_overview_shows_what_is_disputed_and_its_pictures(voted):
         assert one["given"] == [{"answer": one["truth"], "votes": 2}, {"answer": None, "votes": 1}]
         assert one["truth"] in truths
         assert client.get(one["pictures"][0]).headers["Content-Type"] == "image/png"
+
+
+def test_it_says_how_many_people_are_missing(make_study):
+    assert overview(make_study(annotators=2, versions=2))["missing"] == 8
+    assert overview(make_study(annotators=5))["missing"] == 0
 
 
 def test_an_empty_study_has_an_overview(make_study):

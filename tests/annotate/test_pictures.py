@@ -83,6 +83,20 @@ def test_a_database_that_points_outside_the_study_shows_nothing(make_study, path
     assert client.get(f"/images/{item.id}/image/{seal(study.tokens[0], item.id, 'image')}").status_code == 404
 
 
+@pytest.mark.parametrize("kind", ["cut", "BMP", "text"])
+def test_what_is_no_whole_png_is_no_picture(make_study, kind):
+    study = make_study()
+    picture = study.directory / "images" / "other.png"
+    written = io.BytesIO()
+    Image.effect_noise((64, 64), 50).save(written, "BMP" if kind == "BMP" else "PNG")
+    picture.write_bytes({"cut": written.getvalue()[:500], "BMP": written.getvalue(), "text": b"secret"}[kind])
+    item = replace(study.votes.items()[0], id="f" * 32, place=99, image="images/other.png")
+    study.votes.add_items([item])
+    answer = study.client(study.tokens[0]).get(f"/images/{item.id}/image/{seal(study.tokens[0], item.id, 'image')}")
+    assert answer.status_code == 404
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -51,6 +51,16 @@ def test_ports_are_ports():
 
 def test_links_begin_with_the_address():
     assert Address(host="::1", port=9000).url == "http://[::1]:9000"
+    assert Address(public_url="https://votes.example/").url == "https://votes.example"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["votes.example", "ftp://votes.example", "https://", "https://a/b", "https://a@b", "https://a:b", "http://[:"],
+)
+def test_a_public_url_is_an_origin(url):
+    with pytest.raises(SettingError, match="no address for links"):
+        Address(public_url=url)
 
 
 def test_a_port_that_is_taken_is_refused():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import secrets
 
 import pytest
+from fastapi.testclient import TestClient
 
 from glasshouse.annotate.sessions import CSRF_HEADER, csrf_token
+from glasshouse.store import Votes
 
 PLACES = ("/", "/thanks", "/owner", "/api/work", "/api/overview")
 
@@ -106,6 +108,30 @@ def test_a_write_from_another_origin_is_refused(make_study):
     for origin in ("http://elsewhere.example", "null", "http://127.0.0.1:8001", "https://127.0.0.1:8000"):
         assert client.post("/api/votes", json=body, headers={"Origin": origin}).status_code == 403
     assert client.post("/api/votes", json=body, headers={"Origin": "http://127.0.0.1:8000"}).status_code == 200
+
+
+def test_behind_a_proxy_the_public_url_says_what_is_ours(make_study):
+    study = make_study()
+    client = study.client(study.tokens[0], public_url="https://Votes.example:443/")
+    cookie = client.get(f"/join/{study.tokens[0]}").headers["Set-Cookie"]
+    assert cookie.startswith("__Host-")
+    assert "Secure" in cookie
+    client.cookies.clear()
+    client.headers["Cookie"] = cookie.split(";")[0]  # to the proxy it goes over TLS, from there to us it does not
+    body = ballot(client)
+    for origin in ("http://127.0.0.1:8000", "http://votes.example", "https://other.example"):
+        assert client.post("/api/votes", json=body, headers={"Origin": origin}).status_code == 403
+    assert client.post("/api/votes", json=body, headers={"Origin": "https://votes.example"}).status_code == 200
+
+
+def test_an_error_of_ours_carries_the_safe_headers_too(make_study, monkeypatch):
+    study = make_study()
+    app = study.client(study.tokens[0]).app
+    monkeypatch.setattr(Votes, "annotator_by_hash", lambda *given: 1 / 0)
+    answer = TestClient(app, raise_server_exceptions=False).get(f"/join/{study.tokens[0]}")
+    assert answer.status_code == 500
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize("place", ["/", "/join/nothing", "/static/judge.js", "/nowhere", "/api/work", "/openapi.json"])

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+
+from glasshouse.store import Votes
 
 
 def answer(item, **changes):
@@ -86,6 +91,24 @@ def test_undo_sent_twice_takes_back_one_answer(study, client):
     assert first.json()["done"] == len(study.votes.votes()) == 1
 
 
+def test_two_copies_of_one_undo_in_flight_take_back_one_answer(study, client, monkeypatch):
+    for _ in range(2):
+        client.post("/api/votes", json=answer(client.get("/api/work").json()["items"][0]))
+    both = threading.Barrier(2, timeout=30)
+    undo = Votes.undo
+
+    def undo_together(*given):
+        both.wait()
+        return undo(*given)
+
+    monkeypatch.setattr(Votes, "undo", undo_together)
+    clients = [study.client(study.tokens[0]) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda one: one.post("/api/undo", json={"done": 2}), clients))
+    assert [one.status_code for one in answers] == [200, 200]
+    assert len(study.votes.votes()) == 1
+
+
 def test_the_order_of_answers_is_each_annotators_own_and_stays(make_study):
     study = make_study(annotators=3, originals=1)
     orders = [study.client(token).get("/api/work").json()["items"][0]["answers"] for token in study.tokens]
@@ -106,3 +129,12 @@ def test_the_pair_task_asks_same_or_different(make_study):
     assert item["answers"] == ["same", "different"]
     assert item["none"] is None
     assert len(item["pictures"]) == 2
+
+
+def test_the_pair_task_takes_no_none(make_study):
+    study = make_study(task="pair")
+    client = study.client(study.tokens[0])
+    refused = client.post("/api/votes", json=answer(client.get("/api/work").json()["items"][0], answer=None))
+    assert refused.status_code == 409
+    assert "has no 'none': choose one of same, different" in refused.json()["detail"]
+    assert study.votes.votes() == []

@@ -112,3 +112,19 @@ def test_each_observation_is_held_to_its_own_statistics(resnet, small_photos, ob
     with torch.no_grad():
         right, swapped = (attack.prior(resnet, order, *[small_photos[:2]] * 2) for order in (each, each[::-1]))
     assert float(right.max()) < 1e-3 < float(swapped.min())
+
+
+@pytest.mark.parametrize("kind", ["running", "exact"])
+def test_in_train_mode_a_prior_does_not_depend_on_other_problems(resnet, small_photos, observe, kind):
+    each = []
+    for images in small_photos.split(2):
+        with torch.no_grad(), batchnorm_mode(resnet, "train"), watched(resnet, 2) as found:
+            resnet(images)
+        known = tuple((one.mean[0], one.variance[0]) for one in found)
+        seen = observe(resnet, images, torch.tensor([3, 4]), mode="train")
+        each.append(dataclasses.replace(seen, batch_statistics=known))
+    attack = GradAttack(preset="own", tv=0, bn=1, statistics=kind)
+    with torch.no_grad(), batchnorm_mode(resnet, "train"):
+        together = attack.prior(resnet, each, *[small_photos] * 2)
+        alone = [attack.prior(resnet, [one], *[own] * 2) for one, own in zip(each, small_photos.split(2), strict=True)]
+    torch.testing.assert_close(together, torch.cat(alone))

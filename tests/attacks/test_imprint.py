@@ -168,3 +168,17 @@ def test_senseless_settings_are_refused():
         models.create("imprinted:network=imprinted", ImageSpec(3, 16, 16, 10))
     with pytest.raises(UnknownNameError, match="Did you mean 'lenet'"):
         models.create("imprinted:network=lenot", ImageSpec(3, 16, 16, 10))
+
+
+def test_all_observations_are_read(crops, observe):
+    """Noise that two messages have with opposite signs is gone from their mean."""
+    model, truth = models.create("imprinted", ImageSpec(3, 32, 32, 10)), crops[:4]
+    seen = observe(model, truth, labels(4))
+    noise = {name: 1e-2 * torch.randn(one.shape, generator=rng(5)) for name, one in seen.rounds[0].tensors.items()}
+    both = [{name: one + sign * noise[name] for name, one in seen.rounds[0].tensors.items()} for sign in (1, -1)]
+    rounds = tuple(SharedUpdate(one) for one in both)
+    one, two = (
+        float(per_image(truth, attack(model, dataclasses.replace(seen, rounds=some))).median())
+        for some in (rounds[:1], rounds)
+    )
+    assert two > one + 20

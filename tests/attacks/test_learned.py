@@ -14,6 +14,7 @@ from glasshouse.errors import CapabilityError, SettingError
 from glasshouse.metrics import create as create_metric
 from glasshouse.studies.scoring import identified, mean_colors
 from glasshouse.studies.victim import share
+from glasshouse.types import SharedUpdate
 
 SHORT = "learned:images=160,hashed=64,steps=15,width=8"
 COUNT = 8
@@ -94,3 +95,16 @@ def test_without_public_images_it_is_refused_with_what_to_do(world):
 def test_senseless_settings_are_refused():
     with pytest.raises(SettingError, match="out of range"):
         attacks.create("learned:images=3")
+
+
+def test_all_observations_are_read(world):
+    """Noise that two messages have with opposite signs is gone from their mean."""
+    one = seen(world)[0]
+    tensors = one.rounds[0].tensors
+    noise = {name: torch.randn(value.shape, generator=rng(5)) for name, value in tensors.items()}
+    both = [SharedUpdate({name: value + sign * noise[name] for name, value in tensors.items()}) for sign in (1, -1)]
+    each = [dataclasses.replace(one, rounds=rounds) for rounds in (one.rounds, tuple(both[:1]), tuple(both))]
+    results = attacks.create(SHORT).attack_all(world[0], each, rngs=[rng(n) for n in range(3)])
+    clean, first, averaged = (result.images for result in results)
+    assert torch.allclose(averaged, clean, atol=1e-2)
+    assert not torch.allclose(first, clean, atol=1e-2)

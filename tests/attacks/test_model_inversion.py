@@ -75,3 +75,15 @@ def test_contrast_is_that_of_a_photograph():
 def test_senseless_settings_are_refused():
     with pytest.raises(SettingError, match="out of range"):
         attacks.create("model_inversion:contrast=0")
+
+
+def test_in_train_mode_a_result_does_not_depend_on_its_neighbours(digits):
+    spec = digits[0]
+    model = models.create("resnet20:width=4", spec)
+    attack = attacks.create("model_inversion:steps=3")
+    each = [Observation((), spec, 2, batchnorm="train", labels=torch.tensor([n, n + 1])) for n in range(2)]
+    together = attack.attack_all(model, each, rngs=[rng(n) for n in range(2)])
+    for number, found in enumerate(together):
+        alone = attack(model, each[number], rng=rng(number))
+        assert torch.equal(found.images, alone.images)
+        assert found.objective == alone.objective

@@ -180,3 +180,17 @@ def test_images_that_are_too_large_are_refused_before_any_work():
 def test_senseless_settings_are_refused(spec):
     with pytest.raises(SettingError, match="out of range"):
         attacks.create(spec)
+
+
+def test_all_observations_are_read(tiny, observe):
+    """Noise that two messages have with opposite signs is gone from their mean."""
+    model, truth = models.create("rgapnet", TINY), tiny[:1]
+    seen = observe(model, truth, LABEL)
+    noise = {name: 1e-2 * torch.randn(one.shape, generator=rng(5)) for name, one in seen.rounds[0].tensors.items()}
+    both = [{name: one + sign * noise[name] for name, one in seen.rounds[0].tensors.items()} for sign in (1, -1)]
+    rounds = tuple(SharedUpdate(one) for one in both)
+    one, two = (
+        psnr(truth, attacks.create("rgap")(model, dataclasses.replace(seen, rounds=some), rng=rng()).images)
+        for some in (rounds[:1], rounds)
+    )
+    assert two > one + 20

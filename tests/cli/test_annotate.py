@@ -42,11 +42,24 @@ def imported(tmp_path):
 
 def test_agreement_prints_what_the_votes_say(imported):
     printed = run("agreement", imported)
-    for text in ("Fleiss' kappa", "Krippendorff's alpha", "Unanimous items", "annot1", "12 items, 36 human votes"):
+    for text in ("Fleiss' kappa", "Krippendorff's alpha", "Unanimous items", "annot1", "36 human votes on them"):
         assert text in printed
     (report,) = json.loads(run("agreement", imported, "--json"))
     assert report["recognised"]["mean"] == 0.5
     assert [one["recognition"]["mean"] for one in report["annotators"]] == [1.0, 0.5, 0.0]
+
+
+def test_importing_again_says_what_was_there(imported, tmp_path):
+    (tmp_path / "more.csv").write_text(HUMAN + HUMAN.splitlines()[-1].replace(",", "x,", 1) + "\n")
+    printed = run("import", imported, tmp_path / "more.csv")
+    assert "13 items and 39 votes" in printed
+    assert "12 of these items and 36 of these votes were there already" in printed
+
+
+def test_links_begin_as_browsers_write_it(study):
+    assert "Ada: https://votes.example/join/" in run(
+        "invite", study, "--name", "Ada", "--public-url", "HTTPS://Votes.Example:443/"
+    )
 
 
 def test_status_counts(imported):
@@ -120,6 +133,8 @@ def test_a_server_holds_the_votes_of_a_study(database, tmp_path):
         (["export", "{study}", "{none}.csv", "--kind", "robot"], "kind=robot"),
         (["revoke", "{study}", "Nobody"], "Unknown annotator 'Nobody'"),
         (["invite", "{study}", "--annotators", "0"], "annotators=0"),
+        (["invite", "{study}", "--public-url", "https://host/path"], "and no path"),
+        (["serve", "{study}", "--public-url", "votes.example"], "and no path"),
         (["agreement", "{study}"], "no human votes yet"),
         (["status", "{study}", "--database", "oracle://x"], "sqlite:///FILE"),
     ],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -11,10 +13,15 @@ from typer.testing import CliRunner
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
 
 from glasshouse.cli.main import app
+from glasshouse.collection import open_protected, protect
+from glasshouse.data import load
 from glasshouse.errors import GlasshouseError, SettingError, StudyError
 from glasshouse.federated import Federation
+from glasshouse.federated.clients import network
+from glasshouse.federated.holdings import dealt
+from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
-from glasshouse.studies.sightings import nearest, points_home
+from glasshouse.studies.sightings import nearest, points_home, victims
 
 ATTACK = "invgrad:steps=150,tv=0.0001"
 SETTINGS = FederationAudit(attacks=(ATTACK,), metrics=("mse", "psnr"), labels="given", clients=3)
@@ -99,12 +106,19 @@ def test_command_table_json_and_page(places, tmp_path):
     done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
     assert done.exit_code == 0, done.exception
     assert "What the server could see in round 1" in done.output
+    assert "invgrad:steps=2" in done.output
+    assert "client 1" in done.output
+    assert "client 2" not in done.output
     page = (places["open"] / "audit" / "report" / "index.html").read_text()
     assert "what the server makes of the update" in page
-    done = CliRunner().invoke(app, [str(word) for word in (*words, "--json", "--out", tmp_path / "out")])
+    done = CliRunner().invoke(
+        app, [str(word) for word in (*words, "--clients", 1, "--json", "--out", tmp_path / "out")]
+    )
     found = json.loads(done.stdout, parse_constant=pytest.fail)
     assert found == json.loads((tmp_path / "out" / "federation_audit.json").read_text())
-    assert found["rows"][0]["threat"]["round"] == "1"
+    assert [(row["victim"], row["attack"], row["threat"]["round"]) for row in found["rows"]] == [
+        ("client 0", "invgrad:steps=2", "1")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,12 +137,48 @@ def test_refusals(places, words, match):
 
 
 def test_more_refusals(places, tmp_path):
-    done = CliRunner().invoke(app, ["audit", "--round", "1"])
-    assert isinstance(done.exception, SettingError)
+    for option in ("--round", "--clients"):
+        done = CliRunner().invoke(app, ["audit", option, "1"])
+        assert isinstance(done.exception, SettingError)
+        assert "nothing without --federation" in str(done.exception)
     with pytest.raises(StudyError, match="is not a federation's directory"):
         audit_federation(tmp_path, tmp_path / "out", SETTINGS)
     with pytest.raises(StudyError, match="holds another study"):
         audit_federation(places["open"], places["open"], SETTINGS)
+
+
+def archive(path, images, labels):
+    """Twelve digits in a file, under names of the caller's."""
+    found, classes = load("digits").batch(range(12))
+    np.savez(path, **{images: (found * 255).byte().permute(0, 2, 3, 1).numpy(), labels: classes.numpy()})
+    return path
+
+
+def test_members_are_not_told_from_themselves(carry_out, tmp_path, monkeypatch):
+    """Data without a test part are tested on training images: only those that nobody holds are others."""
+    asked = []
+    monkeypatch.setattr(
+        federation, "measure", lambda inside, outside: asked.append((len(inside), len(outside))) or {"auc": None}
+    )
+    own = str(archive(tmp_path / "own.npz", "images", "labels"))
+    carry_out(plan(dataset=own), tmp_path / "some")
+    settings = dataclasses.replace(SETTINGS, attacks=("invgrad:steps=1",), clients=1)
+    audit_federation(tmp_path / "some", tmp_path / "audit", settings)
+    assert asked == [(6, 6)]
+    carry_out(plan(dataset=own, images=None), tmp_path / "all")
+    with pytest.raises(StudyError, match=r"All 12 test images .* --test naming images that no client has"):
+        audit_federation(tmp_path / "all", tmp_path / "refused", settings)
+
+
+def test_the_truth_is_the_version_that_the_round_began_with(carry_out, tmp_path):
+    protect(archive(tmp_path / "own.npz", "x_train", "y_train"), tmp_path / "protected", key=bytes(32), epochs=4)
+    versions = open_protected(tmp_path / "protected", "train")
+    chosen = plan(dataset=str(tmp_path / "protected"), test="digits", images=None, local_epochs=2)
+    ledger = carry_out(chosen, tmp_path / "out")
+    names = tuple(str(digit) for digit in range(10))
+    held = {0: dealt(chosen, 0, names, None)}
+    (victim,) = victims(chosen, ledger, 1, held, network(chosen, held[0].spec))
+    assert victim.truth.equal(versions.version(2, held[0].places))
 
 
 def test_each_guess_has_an_image_of_its_own(rng):

@@ -68,12 +68,14 @@ def test_epochs_count_over_rounds_under_one_key(small, holding):
 
 def test_dp_sgd_promises_for_all_rounds(small, holding, begun):
     pytest.importorskip("opacus", reason="Opacus is not installed: pip install 'glasshouse[dp]'")
-    plan = dataclasses.replace(small, defense="dp_sgd:epsilon=8", rounds=5)
+    plan = dataclasses.replace(
+        small, defense="dp_sgd:epsilon=8", rounds=5, batch=40
+    )  # all at once: accounted in no time
     client = RoundClient(plan, holding, Member.simulated(0, 0), 0)
-    client.begin(plan.recipe.steps(40), 0.5, 20)
-    assert client.defense.steps == 5 * 2
+    client.begin(plan.recipe.steps(40), 1.0, 40)
+    assert client.defense.steps == 5
     assert client.defense.promise == guarded(plan, 40).promise
-    assert "over 10 steps at sampling rate 0.5" in client.defense.promise
+    assert "over 5 steps at sampling rate 1:" in client.defense.promise
     assert client.poisson
 
 

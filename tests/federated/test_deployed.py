@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,18 @@ def node(**config) -> Context:
     return Context(1, 1, {name.replace("_", "-"): value for name, value in config.items()}, RecordDict(), CONFIG)
 
 
+@pytest.mark.parametrize(("run", "own"), [(False, True), (True, False), (True, True), (False, False)])
+def test_a_client_can_ask_for_more_protection_and_not_for_less(run, own):
+    run_config = {**CONFIG, "clients": 3, "secure-aggregation": run}
+    config = {"partition-id": 0, "data": "digits", "secure-aggregation": own}
+    asked = participant(Context(1, 1, config, RecordDict(), run_config))
+    assert asked.plan.secure_aggregation is (run or own)
+
+
+def test_flowers_own_keys_pass():
+    assert participant(node(partition_id=0, num_partitions=2, data="digits")).member.number == 0
+
+
 def test_a_client_has_the_last_word(tmp_path):
     new_key(tmp_path / "key")
     own = participant(node(partition_id=1, data="digits", defense="csvar", key_file=str(tmp_path / "key")))
@@ -63,6 +76,9 @@ def test_a_client_has_the_last_word(tmp_path):
     [
         ({"partition_id": 0}, "has no data"),
         ({"data": "digits"}, "partition-id is None"),
+        ({"partition_id": 0, "data": "digits", "defence": "csvar"}, "'defence'. Did you mean 'defense'"),
+        ({"partition_id": 0, "data": "digits", "secure_aggregation": "true"}, "give true or false, without quotes"),
+        ({"partition_id": 0, "data": "digits", "secure_aggregation": True}, "2 clients cannot aggregate securely"),
         ({"partition_id": 0, "data": "digits", "defense": "csvar"}, "needs a secret that the server does not know"),
     ],
 )
@@ -108,14 +124,15 @@ def listening(port: int) -> bool:
         return found.connect_ex(("127.0.0.1", port)) == 0
 
 
-def stop(process: subprocess.Popen) -> None:
-    """End a process that was started here, and what it started, by its own process group."""
+def stop(processes: list[subprocess.Popen]) -> None:
+    """End processes that were started here, and what they started, by their own process groups, all at once."""
     for one in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, one)
-            process.wait(20)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, one)
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
 
 
 @pytest.fixture
@@ -168,8 +185,7 @@ def test_superlink_supernodes_and_flwr_run(home, carry_out):
         ):
             time.sleep(0.2)
     finally:
-        for process in reversed(started):
-            stop(process)
+        stop(started)
     logs = "\n".join((home / f"{name}.log").read_text() for name in ("link", "node_0", "node_1", "run"))
     assert (home / "out" / "federation.json").exists(), re.sub(r"\x1b\[[0-9;]*m", "", logs)[-6000:]
     assert not any(listening(port) for port in ports)

@@ -81,9 +81,9 @@ def test_json_is_all_there_is(in_process, tmp_path):
 
 def test_dp_sgd_says_what_it_promises(small, in_process, tmp_path):
     pytest.importorskip("opacus", reason="Opacus is not installed: pip install 'glasshouse[dp]'")
-    plan = dataclasses.replace(small, defense="dp_sgd:epsilon=8,delta=1e-3", rounds=1)
+    plan = dataclasses.replace(small, defense="dp_sgd:epsilon=8,delta=1e-3", rounds=2, batch=40)
     promise = federate(plan, tmp_path / "out").promise
-    assert "(8, 0.001) over 2 steps at sampling rate 0.5" in promise
+    assert "(8, 0.001) over 2 steps at sampling rate 1:" in promise
     assert "for each image of a client, while its secret is one" in promise
 
 

@@ -134,6 +134,7 @@ def test_a_client_whose_plan_is_secure_sends_nothing_in_the_open(small, secure, 
         apps.server_app(lambda context: host)(local_grid(app, 3), Context(1, 0, {}, RecordDict(), {}))
     (facts,) = Ledger(tmp_path).finished()
     assert len(facts.faults) == 3
+    assert all("asks for weights in the open" in one.reason for one in facts.faults)
     assert Ledger(tmp_path).clients(0) == []
 
 

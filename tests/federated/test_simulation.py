@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,10 +18,11 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glassh
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'glasshouse[federated]'")
 
 from glasshouse.federated import Federation
-from glasshouse.federated.records import read_tensors
+from glasshouse.federated.records import Ledger, read_tensors
 
 MARK = "GLASSHOUSE_TEST_MARK"
 PATIENCE = 300
+ENDLESS = 100_000  # rounds: no machine ends them before the interrupt arrives
 
 
 def left(mark: str) -> list[str]:
@@ -43,16 +45,22 @@ def gone(mark: str) -> bool:
     return not left(mark)
 
 
+def first_line(process: subprocess.Popen) -> str:
+    """What a process says first; one that says nothing for too long is killed."""
+    if not select.select([process.stderr], [], [], PATIENCE)[0]:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.stderr.readline()
+
+
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 def test_interrupted_and_gone_on_with(carry_out, tmp_path):
-    plan = Federation(images=60, clients=2, rounds=12, batch=20, model="mlp:width=8", defense="csvar")
-    words = "federate --images 60 --clients 2 --rounds 12 --batch 20 --model mlp:width=8 --defense csvar --json --out"
-    command = [sys.executable, "-m", "glasshouse", *words.split(), str(tmp_path / "out")]
+    words = "federate --images 60 --clients 2 --batch 20 --model mlp:width=8 --defense csvar --json --out"
+    command = [sys.executable, "-m", "glasshouse", *words.split(), str(tmp_path / "out"), "--rounds"]
     environment = {**os.environ, MARK: tmp_path.name}
     options = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
-    first = subprocess.Popen(command, start_new_session=True, **options)
-    assert first.stderr.readline().startswith("Round 1 of 12: accuracy")
+    first = subprocess.Popen([*command, str(ENDLESS)], start_new_session=True, **options)
+    assert first_line(first).startswith(f"Round 1 of {ENDLESS}: accuracy")
     os.killpg(first.pid, signal.SIGINT)  # as a terminal does
     said = first.communicate(timeout=PATIENCE)[1]
     assert first.returncode == 130, said
@@ -60,16 +68,22 @@ def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     assert "Traceback" not in said
     assert gone(tmp_path.name)
 
-    second = subprocess.run(command, timeout=PATIENCE, check=False, **options)
+    kept = len(Ledger(tmp_path / "out").finished())
+    assert 1 <= kept < ENDLESS
+    rounds = kept + 3  # what is left is too much for a test, so the plan is cut short
+    study = tmp_path / "out" / "study.toml"
+    study.write_text(study.read_text().replace(f"rounds = {ENDLESS}", f"rounds = {rounds}"))
+    second = subprocess.run([*command, str(rounds)], timeout=PATIENCE, check=False, **options)
     assert second.returncode == 0, second.stderr
     assert gone(tmp_path.name)
     lines = second.stderr.splitlines()
-    assert [line.partition(":")[0] for line in lines] == [f"Round {n} of 12" for n in range(1, 13)]
+    assert [line.partition(":")[0] for line in lines] == [f"Round {n + 1} of {rounds}" for n in range(rounds)]
     found = json.loads(second.stdout)
-    assert [one["number"] for one in found["history"]] == list(range(12))
+    assert [one["number"] for one in found["history"]] == list(range(rounds))
     assert (tmp_path / "out" / "report" / "index.html").is_file()
 
+    plan = Federation(images=60, clients=2, rounds=rounds, batch=20, model="mlp:width=8", defense="csvar")
     reference = carry_out(plan, tmp_path / "reference")
     assert [one["accuracy"] for one in found["history"]] == [one.accuracy for one in reference.finished()]
     final = read_tensors(tmp_path / "out" / "models" / "global.safetensors")
-    assert all(torch.equal(value, final[name]) for name, value in reference.sent(12).items())
+    assert all(torch.equal(value, final[name]) for name, value in reference.sent(rounds).items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.nn import functional as F
 
@@ -73,3 +74,23 @@ def test_two_classes_are_told_by_the_bias():
     for label in range(2):
         bias, weight, _ = last_layer(torch.randn(1, 5), torch.tensor([label]), classes=2)
         assert single_label(bias, weight) == label
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3])
+@pytest.mark.parametrize("biased", [True, False], ids=["bias", "no bias"])
+def test_a_model_that_is_sure_of_a_wrong_class_tosses_no_coin(biased, noise):
+    """softmax - one-hot is then 1 at the wrong class and -1 at the label."""
+    rng = torch.Generator().manual_seed(0)
+    for label in range(7):
+        for wrong in {*range(7)} - {label}:
+            features = torch.rand(5, generator=rng)
+            pull = (60.0 * F.one_hot(torch.tensor(wrong), 7)).softmax(0) - F.one_hot(torch.tensor(label), 7)
+            weight, bias = torch.outer(pull, features), pull
+            weight, bias = (one + noise * torch.randn(one.shape, generator=rng) for one in (weight, bias))
+            assert single_label(bias if biased else None, weight) == label
+
+
+def test_without_a_bias_features_of_any_sign_will_do_unless_two_entries_are_alike():
+    for label in range(7):
+        pull = torch.full((7,), 1 / 7) - F.one_hot(torch.tensor(label), 7)
+        assert single_label(None, torch.outer(pull, torch.tensor([-1.0, -2.0, 0.5]))) == label

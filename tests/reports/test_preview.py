@@ -27,7 +27,13 @@ def test_embedded_photographs_go_by_name(tmp_path):
     assert (tmp_path / "out.png").is_file()
 
 
-def test_unreadable_images_are_refused(tmp_path):
-    with pytest.raises(DataError):
-        write_preview(tmp_path / "nothing.png", tmp_path / "out.png")
+def test_what_is_no_image_is_refused(tmp_path):
+    (tmp_path / "note.png").write_text("not a picture")
+    for name, match in (
+        ("nothing.png", r"There is no file .*nothing\.png.*\(astronaut, cat,"),
+        ("", "is a folder: give one image file"),
+        ("note.png", "is not an image in"),
+    ):
+        with pytest.raises(DataError, match=match):
+            write_preview(tmp_path / name, tmp_path / "out.png")
     assert not (tmp_path / "out.png").exists()

@@ -147,8 +147,27 @@ def test_undo_asks_the_last_item_again_but_not_after_its_original_was_shown(vote
     votes.vote(Vote(first.id, ada, "dog", when=4))
     (_, original) = votes.claim(ada, 5, 2)
     assert (original.role, original.original) == ("original", first.original)
-    assert votes.undo(ada, 6) is None
+    assert votes.undo(ada, 6) == first  # the original was fetched ahead, not shown
+    assert votes.claim(ada, 7, 2) == (first, second)
+    votes.vote(Vote(first.id, ada, "dog", when=8))
+    votes.claim(ada, 9, 2)
+    votes.vote(Vote(second.id, ada, "cat", when=10))
+    assert votes.claim(ada, 11, 2)[0] == original
+    assert votes.undo(ada, 12) == second
+    assert votes.undo(ada, 13) is None  # it was on the screen, though it is not now
     assert [vote.answer for vote in votes.votes()] == ["dog"]
+
+
+def test_undo_is_for_the_last_of_so_many_votes(votes):
+    votes.add_items(make_items(2, 1, with_originals=False))
+    ada = votes.invite("Ada").id
+    for item in votes.claim(ada, 0, 2):
+        votes.vote(Vote(item.id, ada, "cat", when=1))
+    assert votes.undo(ada, 2, done=1) is None
+    with ThreadPoolExecutor(2) as pool:
+        taken = list(pool.map(lambda now: votes.undo(ada, now, done=2), (3, 3)))
+    assert taken.count(None) == 1
+    assert len(votes.votes()) == 1
 
 
 def test_held_items_are_free_again_when_time_is_up_or_the_link_revoked(votes):

@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
+import numpy as np
 import pytest
 import torch
 
@@ -159,6 +160,26 @@ def test_a_data_set_without_test_images_is_refused(tmp_path):
     with pytest.raises(DataError, match="practise on the very images"):
         compare(dataclasses.replace(PLAN, dataset="faces"), ["none"], tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_file_with_one_part_only_is_refused_by_what_it_shows(tmp_path):
+    """Its training and test images have other names and are the same."""
+    images, labels = data.load("digits").batch(range(40))
+    pixels = (images[:, 0] * 255).round().byte().numpy()
+    np.savez(tmp_path / "plain.npz", images=pixels, labels=labels.numpy())
+    with pytest.raises(DataError, match="practise on the very images"):
+        deal(dataclasses.replace(PLAN, dataset=str(tmp_path / "plain.npz"), train=30), None)
+
+
+def test_public_images_that_are_attacked_as_well_are_left_out(tmp_path):
+    images, labels = data.load("digits").batch(range(40))
+    pixels, labels = (images[:, 0] * 255).round().byte().numpy(), labels.numpy()
+    near = np.where(pixels[30:33] < 255, pixels[30:33] + 1, 255)  # no byte the same, and a copy to the eye
+    parts = {"x_train": np.concatenate([pixels[:33], near]), "y_train": np.concatenate([labels[:33], labels[30:33]])}
+    np.savez(tmp_path / "both.npz", **parts, x_test=pixels[30:], y_test=labels[30:])
+    dealt = deal(dataclasses.replace(PLAN, dataset=str(tmp_path / "both.npz"), gallery=10), None)
+    assert len(dealt.public.images) == len(dealt.public.targets) == 30
+    assert torch.cdist(dealt.public.images.flatten(1), dealt.client.images.flatten(1)).min() > 0.16
 
 
 def test_enlarged_images_are_protected_some_at_a_time_without_repeating_a_shuffle(rng, monkeypatch):

@@ -197,7 +197,10 @@ def test_python_call_with_a_model_object(tmp_path):
         (defense, mode) for defense in ("none", "gaussian:sigma=1e-3") for mode in ("eval", "train")
     }
     assert result.setups[0].threat.round == "given"
-    assert {s.threat.statistics for s in result.setups} == {"running statistics known", "batch statistics unknown"}
+    assert {s.threat.statistics for s in result.setups} == {
+        "running statistics known",
+        "running statistics known, batch statistics unknown",
+    }
     assert "<table>" in result._repr_html_()
     assert model.training
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())

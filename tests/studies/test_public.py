@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 import torch
 
+from glasshouse.data.crops import CROPS, photo_crops
 from glasshouse.errors import CapabilityError, DataError, StudyError
 from glasshouse.studies.audit import Running, audit, audit_plan
 from glasshouse.studies.materials import from_dataset, from_tensors
@@ -93,3 +94,40 @@ def test_a_vertical_federation_is_audited_from_beginning_to_end(tmp_path):
     )
     assert [row.setup.threat.adversary for row in result.rows] == ["honest-but-curious server of a vertical federation"]
     assert result.rows[0].setup.threat.labels_right == 1
+
+
+UNSHUFFLE = Plan(
+    dataset="photos:size=16",
+    images=2,
+    model="lenet:width=4",
+    attacks=("unshuffle:part=learned,steps=1,practice=1", "unshuffle:part=thumbnail,steps=1"),
+    defenses=("csvar",),
+    metrics=("psnr",),
+)
+
+
+def test_an_attack_that_may_use_public_images_gets_crops_of_photographs_that_are_not_attacked(tmp_path):
+    found = materials(UNSHUFFLE)
+    study = prepare(UNSHUFFLE, tmp_path, found)
+    study.store.close()
+    learned, other = ([case for case in study.cases if part in case.attack] for part in ("learned", "thumbnail"))
+    assert not any(case.public for case in other)
+    expected = photo_crops(found.spec, CROPS, 0, without=found.identities)
+    assert torch.equal(study.bench.known(learned[0]), (expected * 255).round() / 255)
+
+
+def test_an_attack_that_may_use_public_images_gets_those_that_are_named(tmp_path):
+    plan = dataclasses.replace(UNSHUFFLE, public="faces")
+    study = prepare(plan, tmp_path, materials(plan))
+    study.store.close()
+    known = study.bench.known(next(case for case in study.cases if "learned" in case.attack))
+    assert torch.equal(known, (materials(plan).public * 255).round() / 255)
+
+
+def test_where_every_photograph_is_attacked_nothing_is_begun(tmp_path):
+    plan = dataclasses.replace(UNSHUFFLE, images=10)
+    with pytest.raises(DataError, match="attack fewer"):
+        prepare(plan, tmp_path, materials(plan))
+    assert not list(tmp_path.iterdir())
+    plan = dataclasses.replace(plan, attacks=UNSHUFFLE.attacks[1:])
+    prepare(plan, tmp_path, materials(plan)).store.close()

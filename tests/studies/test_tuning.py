@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
+from glasshouse import data
 from glasshouse.attacks import attacks
+from glasshouse.data.crops import photo_crops
 from glasshouse.errors import DataError
 from glasshouse.studies import tuning
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.calibration import public_images
-from glasshouse.studies.choices import CHOICES_FILE
-from glasshouse.studies.materials import from_dataset
+from glasshouse.studies.choices import CHOICES_FILE, Choices
+from glasshouse.studies.materials import from_dataset, from_tensors
 
 
 def test_the_search_finds_the_best_of_every_setting_in_turn():
@@ -34,6 +38,29 @@ def test_the_search_finds_the_best_of_every_setting_in_turn():
 def test_authors_weights_are_written_out_before_they_are_searched():
     best, _ = tuning.search(attacks.create("gradattack:preset=strong"), lambda one: 0.0, fixed_steps=True)
     assert (best.preset, best.tv, best.bn, best.schedule) == ("own", 0.1, 0.005, "paper")
+
+
+def test_the_published_loop_is_written_out_before_it_is_searched():
+    asked = attacks.create("invgrad:preset=paper,steps=7,sign=false,patience=3")
+    best, tried = tuning.search(asked, lambda one: float(one.pace.annealed), fixed_steps=True)
+    assert best.pace == asked.pace
+    assert (best.preset, best.schedule, best.sign, best.annealed, best.patience) == ("own", "paper", True, False, None)
+    assert not any("preset=paper" in one["attack"] for one in tried)
+    plain = attacks.create("invgrad:steps=7,patience=3")
+    assert plain.tunable() == plain
+
+
+@pytest.mark.parametrize("size", [(16, 16), (24, 20)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_photograph_that_is_handed_over_is_not_practised_on(size, channels):
+    """By its content: images that are handed over carry no names, and come through other ways of resizing."""
+    photos = data.load("photos", size=64).fitted(None, channels)
+    attacked = F.interpolate(photos.batch([0, 4])[0], size=size, mode="bilinear", antialias=True)
+    noisy = (attacked + 0.02 * torch.randn(attacked.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
+    materials = from_tensors(noisy, torch.tensor([0, 1]), 0)
+    public = public_images(None, materials, 6, 1)
+    expected = photo_crops(materials.spec, 6, 1, without=("astronaut", "motorcycle"))
+    assert torch.equal(public.images, expected)
 
 
 def test_public_images_are_never_the_attacked_ones():
@@ -73,3 +100,35 @@ def test_without_tuning_the_card_says_fixed_settings(plan, tmp_path):
     result, _ = audit_plan(dataclasses.replace(plan, defenses=("none",), images=1), tmp_path / "study", Running())
     assert {row.setup.threat.tuning for row in result.rows} == {"fixed settings"}
     assert not (tmp_path / "study" / CHOICES_FILE).exists()
+
+
+def test_candidates_that_fail_are_kept_as_null(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "_loss", lambda *work: math.inf)
+    result, _ = audit_plan(dataclasses.replace(quick, images=1), tmp_path / "study", Running())
+    for file in (tmp_path / "study" / CHOICES_FILE, tmp_path / "study" / "audit.json"):
+        json.loads(file.read_text(), parse_constant=pytest.fail)
+    assert {one["loss"] for choice in result.choices["tuning"].values() for one in choice["tried"]} == {None}
+
+
+def test_infinite_losses_of_older_choices_are_read_as_null(tmp_path):
+    (tmp_path / CHOICES_FILE).write_text('{"schema": 1, "together": {}, "tuning": {"a": {"loss": Infinity}}}')
+    assert Choices.of(tmp_path).tuning == {"a": {"loss": None}}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Choices(tmp_path, tuning={"a": {"loss": math.inf}}).save()
+
+
+def test_minutes_stop_between_attacks_and_keep_what_was_chosen(quick, tmp_path, monkeypatch, caplog):
+    now = iter([0.0, 0.0, *[60.0] * 100])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))  # the beginning, the first attack, and all that is later
+    result, summary = audit_plan(quick, tmp_path / "study", Running(minutes=1))
+    assert (summary.done, summary.left) == (0, 4)
+    assert len(result.choices["tuning"]) == 1
+    assert "1 of 2" in caplog.text
+    monkeypatch.undo()
+    monkeypatch.setattr(tuning, "CRITERIA", ("mse",))
+    monkeypatch.setattr(attacks.get("invgrad"), "grid", (("tv", (1e-2,)),))
+    kept = result.choices["tuning"]
+    again, summary = audit_plan(quick, tmp_path / "study", Running())
+    assert (summary.done, summary.left, again.pending) == (4, 0, 0)
+    assert kept.items() <= again.choices["tuning"].items()
+    assert {row.setup.attack for row in again.rows} == {"invgrad:steps=4 (tuned)"}

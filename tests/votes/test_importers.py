@@ -16,6 +16,7 @@ from tests.small_study import write_picture
 from glasshouse.data.images import read_image
 from glasshouse.errors import DataError, GlasshouseError
 from glasshouse.store import DATABASE_FILE, Rules, Vote, Votes
+from glasshouse.store.ballots import IDENTITY
 from glasshouse.votes.bundle import load
 from glasshouse.votes.exporters import export
 from glasshouse.votes.importers import IMPORTERS, read_bundle
@@ -214,6 +215,60 @@ def test_a_damaged_table_of_ours_is_refused_with_its_row(study, votes, before, a
     with pytest.raises(DataError, match=says) as caught:
         read_bundle(study / "votes.csv", study)
     assert "row" in str(caught.value)
+
+
+def own_table(study, votes, task="classification"):
+    """Our table of a study, as text that a test may change."""
+    prepare(study, votes, Questions(task=task))
+    ada = votes.invite("Ada").id
+    (item,) = votes.claim(ada, 0)
+    votes.vote(Vote(item.id, ada, item.answers[0], when=1.0))
+    export(lines(votes), study / "votes.csv")
+    return item, (study / "votes.csv").read_text()
+
+
+@pytest.mark.parametrize("name", ["item 0", "x" * 65, "é", "../a"])
+def test_an_id_that_the_page_could_not_send_is_replaced(study, votes, target, name):
+    item, text = own_table(study, votes)
+    (study / "votes.csv").write_text(text.replace(item.id, name))
+    copied = take_in(study / "votes.csv", target)
+    take_in(study / "votes.csv", target)
+    assert len(copied.items()) == len(votes.items())
+    assert all(IDENTITY.fullmatch(one.id) for one in copied.items())
+    (vote,) = copied.votes()
+    assert copied.item(vote.item).place == item.place
+
+
+def test_answers_that_the_page_could_not_send_are_refused(study, votes):
+    _, text = own_table(study, votes)
+    (study / "votes.csv").write_text(text.replace("bird", "b" * 201))
+    with pytest.raises(DataError, match=r"row 1: Answer 'b+' has 201 characters"):
+        read_bundle(study / "votes.csv", study)
+
+
+def test_answers_that_are_nested_without_end_are_refused(study, votes):
+    _, text = own_table(study, votes)
+    (study / "votes.csv").write_text(text.replace('"[""bird"", ""cat"", ""dog""]"', "[" * 60_000))
+    with pytest.raises(DataError, match=r"row 1: answers are '\[+': give a JSON list"):
+        read_bundle(study / "votes.csv", study)
+
+
+def test_a_pair_has_no_none_and_is_asked_whole_or_not_at_all(study, votes, target):
+    item, text = own_table(study, votes, "pair")
+    (study / "votes.csv").write_text(text.replace("human,same,", "human,,"))
+    with pytest.raises(DataError, match=r"row 1: .*has no 'none'"):
+        read_bundle(study / "votes.csv", study)
+    (study / "votes.csv").write_text(text.replace(item.beside, "images/nowhere.png"))
+    copied = take_in(study / "votes.csv", target)
+    halves = [one for one in copied.items() if one.original == item.original]
+    assert halves
+    assert all((one.image, one.beside) == (None, None) for one in halves)
+
+
+def test_label_studio_times_are_numbers(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([studio_task("a.png", "cat")]).replace("2.5", "1" + "0" * 400))
+    with pytest.raises(DataError, match="task 1: an annotation is not one choice"):
+        read_bundle(tmp_path / "a.json", tmp_path)
 
 
 def test_an_id_that_another_item_has_is_refused(study, votes, target):

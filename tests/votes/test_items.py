@@ -86,12 +86,12 @@ def test_an_imported_study_has_its_items(study, votes, tmp_path):
 
 def test_what_cannot_be_asked_is_refused(study, tmp_path):
     votes = Votes(tmp_path / "other.db")
-    with pytest.raises(StudyError, match="no reconstructions"):
+    with pytest.raises(StudyError, match="import votes with pictures, or run an audit into a new directory"):
         prepare(tmp_path, votes, Questions())
     empty = tmp_path / "empty"
     empty.mkdir()
     Votes(empty / "glasshouse.db").close()
-    with pytest.raises(StudyError, match="no reconstructions"):
+    with pytest.raises(StudyError, match="import votes with pictures, or run an audit into a new directory"):
         prepare(empty, votes, Questions())
     with pytest.raises(SettingError, match="decoys=2"):
         Questions(decoys=2)

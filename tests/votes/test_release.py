@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from glasshouse.errors import StudyError
 from glasshouse.store import DATABASE_FILE, Vote, Votes
@@ -42,6 +45,7 @@ def test_pictures_votes_and_card(study, voted, tmp_path):
     card = (tmp_path / "set" / "README.md").read_text()
     assert "| votes, human | 12 |" in card
     assert "| items, reconstruction | 12 |" in card
+    assert "| conditions (model, defense, attack) | 2 |" in card
     assert "for research" in card
     assert list(tmp_path.glob(".*.part")) == []
 
@@ -74,6 +78,28 @@ def test_no_path_of_a_database_leads_out_of_the_study(study, voted, tmp_path):
     with pytest.raises(StudyError, match="leads out"):
         release(study, voted, tmp_path / "set")
     assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize("file", [DATABASE_FILE, "audit.json", "../study/audit.json"])
+def test_only_pictures_are_released(study, voted, tmp_path, file):
+    voted.add_items([replace(voted.items()[0], id="evil", case_key="evil", image=file)])
+    with pytest.raises(StudyError, match="no whole PNG"):
+        release(study, voted, tmp_path / "set")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["study"]
+
+
+def test_no_name_of_a_database_becomes_a_path(study, voted, tmp_path):
+    """A picture under a roundabout name lands among the others, without its comments."""
+    comment = PngInfo()
+    comment.add_text("Comment", "class rocket")
+    Image.new("RGB", (4, 4)).save(study / "named.png", pnginfo=comment)
+    voted.add_items([replace(voted.items()[0], id="odd", case_key="odd", image="../study/named.png")])
+    release(study, voted, tmp_path / "set")
+    with (tmp_path / "set" / "votes.csv").open() as file:
+        (row,) = (row for row in csv.DictReader(file) if row["item"] == "odd")
+    assert re.fullmatch(r"images/[0-9a-f]{24}\.png", row["image"])
+    assert b"rocket" not in (tmp_path / "set" / row["image"]).read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "study"]
 
 
 def test_without_results_the_terms_are_unknown(study, voted, tmp_path):

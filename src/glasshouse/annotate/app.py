@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from glasshouse.annotate import overview, pages, pictures, work
 from glasshouse.annotate.headers import SafeHeaders
@@ -17,12 +18,26 @@ from glasshouse.annotate.sessions import Cookies
 from glasshouse.annotate.visits import Site
 from glasshouse.errors import VoteError
 from glasshouse.store.votes import Votes
+from glasshouse.votes.invitations import public_origin
 
 DATA = ("/api", "/images", "/openapi.json")
 
 
-def create_app(votes: Votes, study: Path, *, secure: bool = False, limits: Limits | None = None) -> FastAPI:
-    """The application over a study's votes and pictures; ``secure`` where it is served over TLS."""
+def create_app(
+    votes: Votes,
+    study: Path,
+    *,
+    secure: bool = False,
+    public_url: str | None = None,
+    limits: Limits | None = None,
+) -> ASGIApp:
+    """The application over a study's votes and pictures; ``secure`` where it is served over TLS.
+
+    ``public_url`` is where people find it, if that is not where it listens: then it alone says whether over TLS.
+    """
+    origin = None if public_url is None else public_origin(public_url)
+    if origin is not None:
+        secure = origin.startswith("https:")
     limits = limits or Limits()
     app = FastAPI(
         title="Glasshouse annotation",
@@ -31,7 +46,7 @@ def create_app(votes: Votes, study: Path, *, secure: bool = False, limits: Limit
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
     )
-    app.state.site = Site(votes, study, Cookies(study, secure=secure), Buckets(limits.token))
+    app.state.site = Site(votes, study, Cookies(study, secure=secure), Buckets(limits.token), origin)
     for part in (work, overview, pictures, pages):
         app.include_router(part.router)
     app.add_exception_handler(HTTPException, _refused)
@@ -39,8 +54,7 @@ def create_app(votes: Votes, study: Path, *, secure: bool = False, limits: Limit
     app.add_exception_handler(VoteError, _not_taken)
     app.add_middleware(SizeLimit, limits=limits)
     app.add_middleware(RateLimit, limits=limits)
-    app.add_middleware(SafeHeaders)
-    return app
+    return SafeHeaders(app)  # around everything: a middleware would not see the answer to an error of ours
 
 
 async def _refused(request: Request, error: Exception) -> Response:

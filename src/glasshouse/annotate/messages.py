@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Identity = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9a-zA-Z_-]+$")]
-Answer = Annotated[str, Field(min_length=1, max_length=200)]
+from glasshouse.store.ballots import IDENTITY, LONGEST_ANSWER
+
+Identity = Annotated[str, Field(pattern=IDENTITY.pattern)]
+Answer = Annotated[str, Field(min_length=1, max_length=LONGEST_ANSWER)]
 DAY = 24 * 3600 * 1000
 
 
@@ -92,7 +94,7 @@ class Person(Message):
     none: float | None
     checks: float | None
     median_seconds: float | None
-    last_seen: float | None = Field(description="seconds ago")
+    last_answer: float | None = Field(description="seconds ago")
     revoked: bool
     flags: list[str]
 
@@ -114,13 +116,17 @@ class Disputed(Message):
 
 
 class Overview(Message):
-    """How far the study is; ``hours`` counts the votes of the last day, the present hour last."""
+    """How far the study is; ``hours`` counts the votes of the last day, the present hour last.
+
+    ``missing`` is how many people must be invited beside those who are, since nobody sees two versions of one original.
+    """
 
     items: int
     complete: int
     votes: int
     wanted: int
     votes_last_hour: int
+    missing: int
     hours: list[int]
     agreement: list[TaskAgreement]
     annotators: list[Person]

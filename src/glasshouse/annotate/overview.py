@@ -13,9 +13,11 @@ from glasshouse.annotate.messages import Disputed, Given, Overview, Person, Shar
 from glasshouse.annotate.pictures import Side, address
 from glasshouse.annotate.visits import Owning
 from glasshouse.annotate.work import REFUSALS
+from glasshouse.store.assignment import needed
 from glasshouse.store.ballots import Annotator, Item, Vote
 from glasshouse.types import Interval
 from glasshouse.votes.agreement import AgreementReport, AnnotatorReport
+from glasshouse.votes.status import missing
 
 HOUR = 3600.0
 HOURS = 24
@@ -37,6 +39,7 @@ def overview(visit: Owning) -> Overview:
         votes=counts.votes,
         wanted=counts.items * rules.votes_per_item,
         votes_last_hour=counts.votes_last_hour,
+        missing=missing(counts, needed(store.table(), rules.votes_per_item)),
         hours=per_hour(found.votes, now),
         agreement=[_agreement(report) for report in found.reports],
         annotators=people(store.annotators(), found, now),
@@ -80,7 +83,7 @@ def _person(annotator: Annotator, reports: Sequence[AnnotatorReport], last: floa
         none=_pooled([report.none for report in reports]),
         checks=_pooled([share for report in reports for share in (report.originals, report.decoys)]),
         median_seconds=max((one.median_seconds for one in reports if one.median_seconds is not None), default=None),
-        last_seen=None if last is None else max(now - last, 0.0),
+        last_answer=None if last is None else max(now - last, 0.0),
         revoked=annotator.revoked,
         flags=[flag for report in reports for flag in report.flags],
     )

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import io
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi import Path as Part
-from PIL import Image
 
 from glasshouse.annotate.messages import Identity
 from glasshouse.annotate.sessions import Role
 from glasshouse.annotate.visits import Forbidden, Site, site
+from glasshouse.errors import StudyError
 from glasshouse.store.ballots import Item
+from glasshouse.votes.pictures import bare_png
 
 Side = Literal["image", "beside"]
 
-MOST_PIXELS = 64_000_000
 KEPT = 256
 SEAL = 32
 
@@ -71,16 +70,8 @@ def _is_sealed_for(request: Request, at: Site, role: Role, sealed: tuple[str, st
 
 @lru_cache(maxsize=KEPT)
 def pixels(study: Path, file: str) -> bytes:
-    """A file of the study as PNG without anything but pixels."""
-    root = study.resolve()
-    path = (root / file).resolve()
-    if not path.is_relative_to(root) or not path.is_file():
-        raise HTTPException(404, "There is no such picture.")
-    with Image.open(path) as picture:
-        if picture.width * picture.height > MOST_PIXELS:
-            raise HTTPException(404, "There is no such picture.")
-        plain = picture.convert("L" if picture.mode in ("1", "L", "I", "I;16", "F") else "RGB")
-    bare = Image.frombytes(plain.mode, plain.size, plain.tobytes())  # a copy would bring the comments along
-    written = io.BytesIO()
-    bare.save(written, "PNG", compress_level=1)
-    return written.getvalue()
+    """A file of the study as PNG without anything but pixels; why there is none is not the visitor's business."""
+    try:
+        return bare_png(study, file)
+    except StudyError as error:
+        raise HTTPException(404, "There is no such picture.") from error

@@ -14,19 +14,24 @@ from glasshouse.annotate.app import create_app
 from glasshouse.annotate.limits import Limits
 from glasshouse.errors import SettingError
 from glasshouse.store.votes import Votes
+from glasshouse.votes.invitations import public_origin
 
 LOOPBACK_NAMES = ("localhost", "localhost.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the page is served, and how the way there is protected."""
+    """Where the page is served, and how the way there is protected.
+
+    ``public_url`` is where people find it behind a proxy; it must be plain to us which, as requests do not say.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8000
     certfile: Path | None = None
     keyfile: Path | None = None
     unencrypted: bool = False
+    public_url: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:
@@ -36,6 +41,8 @@ class Address:
         for file in (self.certfile, self.keyfile):
             if file is not None and not file.is_file():
                 raise SettingError(f"{file} is not a file: give the certificate and its key in PEM format.")
+        if self.public_url is not None:
+            public_origin(self.public_url)
         if not (self.is_loopback or self.is_encrypted or self.unencrypted):
             raise SettingError(
                 f"{self.host} can be reached by others, who could read links and private pictures on the way: "
@@ -58,6 +65,8 @@ class Address:
     @property
     def url(self) -> str:
         """What links begin with."""
+        if self.public_url is not None:
+            return public_origin(self.public_url)
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.is_encrypted else 'http'}://{host}:{self.port}"
 
@@ -89,7 +98,7 @@ def serve(
     try:
         ready(address)
         config = uvicorn.Config(
-            create_app(votes, study, secure=address.is_encrypted, limits=limits),
+            create_app(votes, study, secure=address.is_encrypted, public_url=address.public_url, limits=limits),
             ssl_certfile=address.certfile,
             ssl_keyfile=address.keyfile,
             access_log=False,  # a link's token is part of its first address

@@ -50,9 +50,13 @@ class Cookies:
         return found if found and len(found) <= LONGEST_TOKEN else None
 
 
-def is_own_page(request: HTTPConnection, token: str) -> bool:
-    """Whether a write was sent by our own page: it knows the page's token, and the browser names no other origin."""
+def is_own_page(request: HTTPConnection, token: str, public: str | None = None) -> bool:
+    """Whether a write was sent by our own page: it knows the page's token, and the browser names no other origin.
+
+    Behind a proxy that speaks TLS the request does not say what the browser was told: ``public`` is that origin.
+    """
     given = request.headers.get(CSRF_HEADER, "")
     origin = request.headers.get("Origin")
-    ours = origin is None or origin == f"{request.url.scheme}://{request.headers.get('Host', '')}"
+    expected = public or f"{request.url.scheme}://{request.headers.get('Host', '')}"
+    ours = origin is None or origin == expected
     return ours and hmac.compare_digest(given.encode(), csrf_token(token).encode())

@@ -34,12 +34,13 @@ class TooMany(HTTPException):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The parts that one server works with."""
+    """The parts that one server works with; ``origin`` is what people's browsers call it, where it cannot know."""
 
     votes: Votes
     study: Path
     cookies: Cookies
     buckets: Buckets
+    origin: str | None = None
     lookout: Lookout = field(default_factory=Lookout)
     clock: Callable[[], float] = time.time
 
@@ -121,7 +122,7 @@ def owner_visit(request: Request, at: Annotated[Site, Depends(site)]) -> Visit:
 
 async def writing_visit(request: Request, visit: Annotated[AnnotatorVisit, Depends(annotator_visit)]) -> AnnotatorVisit:
     """Let an annotator write, from our own page only."""
-    if not is_own_page(request, visit.token):
+    if not is_own_page(request, visit.token, visit.site.origin):
         raise Forbidden
     return visit
 

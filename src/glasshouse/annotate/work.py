@@ -8,6 +8,7 @@ from glasshouse.annotate.messages import Ballot, Problem, Undo, Work
 from glasshouse.annotate.questions import asked
 from glasshouse.annotate.visits import AnnotatorVisit, Visiting, Writing
 from glasshouse.store.ballots import Item, Vote
+from glasshouse.votes.judgement import check_answer
 
 AHEAD = 2  # the question on the screen, and the one whose pictures are fetched meanwhile
 
@@ -43,15 +44,16 @@ def vote(ballot: Ballot, visit: Writing) -> Work:
         seconds=None if ballot.milliseconds is None else ballot.milliseconds / 1000,
         when=now,
     )
+    item = visit.site.votes.item(ballot.item)
+    if item is not None:
+        check_answer(given, item)
     return _work(visit, visit.site.votes.vote_and_claim(given, now, AHEAD))
 
 
 @router.post("/undo", responses=WRITE_REFUSALS)
 def undo(last: Undo, visit: Writing) -> Work:
     """Take back the last answer, and ask its question again; sending the same again changes nothing."""
-    votes, annotator = visit.site.votes, visit.annotator.id
-    if votes.progress(annotator).done == last.done:
-        votes.undo(annotator, visit.site.clock())
+    visit.site.votes.undo(visit.annotator.id, visit.site.clock(), last.done)
     return _work(visit, _claim(visit))
 
 

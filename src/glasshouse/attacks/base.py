@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -80,7 +80,12 @@ class InversionAttack(ABC):
         """What becomes of the labels at these settings."""
         return self.label_use
 
-    def tunable(self) -> InversionAttack:
+    @property
+    def uses(self) -> frozenset[Capability]:
+        """What it takes if the attacker has it, at these settings: what it needs, and what it could do without."""
+        return self.needs
+
+    def tunable(self) -> Self:
         """The same attack in a form whose settings can be changed one by one."""
         return self
 

@@ -28,7 +28,7 @@ class DLG(InversionAttack):
     paper: ClassVar[str] = "Zhu et al. 2019, Deep Leakage from Gradients"
     label_use: ClassVar[LabelUse] = "optimised"
     grid: ClassVar[Grid] = (("lr", (0.5, 0.1)), ("float64", (True,)))
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     steps: int = setting(300, "outer L-BFGS steps per restart, 20 inner steps each")
     lr: float = setting(1.0, "L-BFGS step size")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from glasshouse import checks
 from glasshouse.attacks.base import InversionAttack, LabelUse, attacks
+from glasshouse.attacks.targets import mean_gradient
 from glasshouse.errors import AttackError, CapabilityError, ModelError
 from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.registry import setting
@@ -44,6 +45,7 @@ class FCInversion(InversionAttack):
         "Geiping et al. 2020, Inverting Gradients, Proposition 3.1"
     )
     label_use: ClassVar[LabelUse] = "unused"
+    version: ClassVar[int] = 2
 
     rows: int | None = setting(None, "how many rows are used, those with the largest bias gradient; none for all")
     passes: int = setting(30, "passes of the fit over rows and pixels; one is enough for an untouched gradient")
@@ -70,7 +72,7 @@ class FCInversion(InversionAttack):
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Fit the one input that explains all rows, and undo the model's normalization."""
         layer = pixel_layers(model, seen.image, seen.batchnorm)[0]
-        shared = seen.rounds[0].tensors
+        shared = mean_gradient(seen)
         weight, bias = shared[f"{layer.name}.weight"], shared[f"{layer.name}.bias"]
         rows = bias.abs().argsort(descending=True, stable=True)[: self.rows]
         inputs, misfit = layer_input(weight[rows], bias[rows], passes=self.passes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from glasshouse.attacks.base import Grid, attacks
 from glasshouse.attacks.invgrad import InvGrad
 from glasshouse.errors import CapabilityError, ModelError, SettingError
 from glasshouse.functional.variation import total_variations
-from glasshouse.models.batchnorm import batchnorm_layers, watched
+from glasshouse.models.batchnorm import Watched, batchnorm_layers, watched
 from glasshouse.registry import setting
 from glasshouse.types import Capability, Observation
 
@@ -38,7 +38,7 @@ class GradAttack(InvGrad):
 
     paper: ClassVar[str] = "Huang et al. 2021, Evaluating Gradient Inversion Attacks and Defenses in Federated Learning"
     grid: ClassVar[Grid] = (*InvGrad.grid, ("bn", (1e-4, 1e-2)))
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     preset: Literal["strong", "realistic", "own"] = setting(  # type: ignore[assignment]
         "realistic", "strong (TV 0.1, batch norm 0.005), realistic (0.05, 0.001), or own weights and schedule"
@@ -60,12 +60,10 @@ class GradAttack(InvGrad):
         """The known presets."""
         return (*PRESETS, "own")
 
-    def tunable(self) -> GradAttack:
+    def tunable(self) -> Self:
         """The same weights and schedule, written out."""
-        if self.preset == "own":
-            return self
-        tv, bn = PRESETS[self.preset]
-        return replace(self, preset="own", tv=tv, bn=bn, schedule="paper", sign=True, annealed=False, patience=None)
+        tv, bn = PRESETS.get(self.preset, (self.tv, self.bn))
+        return replace(super().tunable(), tv=tv, bn=bn)
 
     def refuse(self, model: nn.Module, seen: Observation) -> None:
         """Refuse models whose batch norm tells nothing, and statistics that nobody told the attacker."""
@@ -85,8 +83,7 @@ class GradAttack(InvGrad):
         """Roughness, and how far the statistics in every batch norm layer are from the known ones."""
         tv, bn = PRESETS.get(self.preset, (self.tv, self.bn))
         group = seen[0].batch_size
-        with watched(model, group) as found:
-            model(images)
+        found = statistics(model, images, seen[0])
         expected = [(one.running_mean, one.running_variance) for one in found]
         known = exact_statistics(seen) if self.statistics == "exact" else expected
         distances = [
@@ -94,6 +91,25 @@ class GradAttack(InvGrad):
             for one, (mean, variance) in zip(found, known, strict=True)
         ]
         return tv * total_variations(normalized, group) + bn * torch.stack(distances).sum(0)
+
+
+def statistics(model: nn.Module, images: Tensor, seen: Observation) -> list[Watched]:
+    """What batch norm sees of the images of every problem (problems * batch, C, H, W), for all that are like ``seen``.
+
+    In train mode problems go one by one: behind the first layer they would be normalized with strangers' images.
+    """
+    group = seen.batch_size
+    each = []
+    for part in images.split(group) if seen.batchnorm == "train" else (images,):
+        with watched(model, group) as found:
+            model(part)
+        each.append(found)
+    return [
+        calls[0]._replace(
+            mean=torch.cat([one.mean for one in calls]), variance=torch.cat([one.variance for one in calls])
+        )
+        for calls in zip(*each, strict=True)
+    ]
 
 
 def exact_statistics(seen: Sequence[Observation]) -> list[tuple[Tensor, Tensor]]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from glasshouse import checks
 from glasshouse.attacks.base import InversionAttack, LabelUse, attacks
 from glasshouse.attacks.fc_inversion import PixelLayer, pixel_layers
+from glasshouse.attacks.targets import mean_gradient
 from glasshouse.errors import ModelError
 from glasshouse.models.imprinted import Imprint
 from glasshouse.registry import setting
@@ -28,6 +29,7 @@ class ImprintAttack(InversionAttack):
     paper: ClassVar[str] = "Fowl et al. 2022, Robbing the Fed: Directly Obtaining Private Data in Federated Learning"
     adversary: ClassVar[str] = "malicious server"
     label_use: ClassVar[LabelUse] = "unused"
+    version: ClassVar[int] = 2
 
     floor: float = setting(1e-6, "bins whose gradient is a smaller share of the largest one are taken as empty")
 
@@ -46,7 +48,7 @@ class ImprintAttack(InversionAttack):
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Read one image out of every bin that holds something; the objective is the share of images not read."""
         layer, block = self._block(model, seen)
-        shared = seen.rounds[0].tensors
+        shared = mean_gradient(seen)
         weight, bias = (_differences(shared[f"{layer.name}.{kind}"].double()) for kind in ("weight", "bias"))
         thresholds = block.thresholds.double()
         strength = _strength(weight, bias, thresholds)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ class InvGrad(InversionAttack):
         ("masked", (True,)),
         ("skip", ("classifier",)),
     )
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     steps: int = setting(1000, "optimiser steps per restart at most (published: 4,000 to 24,000; SemSim: 8,000)")
     tv: float = setting(1e-4, "weight of total variation (published: 1e-6 to 1e-1; SemSim: 1e-4)")
@@ -102,6 +102,18 @@ class InvGrad(InversionAttack):
     def labels_used(self) -> LabelUse:
         """What becomes of the labels at these settings."""
         return "optimised" if self.labels == "optimised" else super().labels_used
+
+    def tunable(self) -> Self:
+        """The same loop, written out: under a preset the settings that tuning changes would not count."""
+        pace = self.pace
+        return replace(
+            self,
+            preset="own",
+            schedule=pace.schedule,
+            patience=pace.patience,
+            sign=pace.sign,
+            annealed=pace.annealed,
+        )
 
     def refuse(self, model: nn.Module, seen: Observation) -> None:
         """Refuse patterns that leave nothing to match."""

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from glasshouse import checks, defenses
 from glasshouse.attacks.base import InversionAttack, LabelUse, attacks, part_of
 from glasshouse.attacks.labels import last_layer
+from glasshouse.attacks.targets import mean_gradient
 from glasshouse.defenses import Defense
 from glasshouse.errors import CapabilityError
 from glasshouse.functional.hashing import Hashing
@@ -75,6 +76,7 @@ class Learned(InversionAttack):
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.GRADIENT, Capability.PUBLIC_IMAGES})
     label_use: ClassVar[LabelUse] = "unused"
     together: ClassVar[int] = 4096  # what it learned serves all images behind the same defense
+    version: ClassVar[int] = 2
 
     images: int = setting(5000, "public images it practises on, at most")
     hashed: int = setting(1024, "numbers to which all entries of a gradient are hashed")
@@ -108,9 +110,7 @@ class Learned(InversionAttack):
         for number, (defense, (one, rng)) in enumerate(first.items()):
             report = partial(part_of, progress, number, len(first))
             inverses[defense] = self._practise(model, one, defenses.create(defense), rng, report)
-        return [
-            Reconstruction(inverses[one.defense](one.rounds[0].tensors), inverses[one.defense].error) for one in seen
-        ]
+        return [Reconstruction(inverses[one.defense](mean_gradient(one)), inverses[one.defense].error) for one in seen]
 
     def _practise(
         self, model: nn.Module, seen: Observation, defense: Defense, rng: torch.Generator, progress: Progress

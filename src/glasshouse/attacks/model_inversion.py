@@ -33,6 +33,7 @@ class ModelInversion(InversionAttack):
     paper: ClassVar[str] = "Fredrikson et al. 2015, Model Inversion Attacks that Exploit Confidence Information"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.LABELS})
     together: ClassVar[int] = 64
+    version: ClassVar[int] = 2
 
     steps: int = setting(300, "optimiser steps")
     lr: float = setting(0.05, "step size of Adam in [0, 1] pixels")
@@ -49,12 +50,20 @@ class ModelInversion(InversionAttack):
 
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Find an image of every label."""
-        return self.run_all(model, [seen], rngs=[rng], progress=progress)[0]
+        return self._found(model, [seen], [rng], progress)[0]
 
     def run_all(
         self, model: nn.Module, seen: Sequence[Observation], *, rngs: Sequence[torch.Generator], progress: Progress
     ) -> list[Reconstruction]:
-        """Find an image of every label of every observation, all of them at once."""
+        """Find an image of every label of every observation, all at once unless batch norm would mix them."""
+        if seen[0].batchnorm == "train":
+            return super().run_all(model, seen, rngs=rngs, progress=progress)
+        return self._found(model, seen, rngs, progress)
+
+    def _found(
+        self, model: nn.Module, seen: Sequence[Observation], rngs: Sequence[torch.Generator], progress: Progress
+    ) -> list[Reconstruction]:
+        """Descend on the images of all observations in one batch."""
         labels = torch.cat([self._labels(one) for one in seen])
         starts = [
             GREY + START * torch.randn((one.batch_size, *one.image.shape), generator=rng)

@@ -15,11 +15,12 @@ from torch.nn import functional as F
 from torch.nn.grad import conv2d_input
 
 from glasshouse import checks
-from glasshouse.attacks.base import InversionAttack, attacks, best, target_gradients
+from glasshouse.attacks.base import InversionAttack, attacks, best
 from glasshouse.attacks.fc_inversion import layer_input
 from glasshouse.attacks.labels import known_labels
+from glasshouse.attacks.targets import mean_gradient
 from glasshouse.errors import CapabilityError, ModelError
-from glasshouse.functional.gradients import cosine_distance, parameter_gradients
+from glasshouse.functional.gradients import cosine_distance, parameter_gradients, parameter_names
 from glasshouse.models import Classifier, normalization
 from glasshouse.registry import setting
 from glasshouse.types import ImageSpec, Observation, Progress, Reconstruction
@@ -37,6 +38,7 @@ class RGAP(InversionAttack):
     """The input of each layer from its output and its gradient, both linear in the input, by least squares."""
 
     paper: ClassVar[str] = "Zhu and Blaschko 2021, R-GAP: Recursive Gradient Attack on Privacy"
+    version: ClassVar[int] = 2
 
     gradient_weight: float = setting(
         1.0, "weight of the gradient's equations; at 1 an average one counts like one of the forward pass"
@@ -65,12 +67,12 @@ class RGAP(InversionAttack):
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Find the input of the last layer in closed form, then that of each layer before it."""
         labels = known_labels(model, seen)
-        target = [gradient.double() for gradient in target_gradients(model, seen)]
+        shared = mean_gradient(seen)
+        target = [shared[name].double() for name in parameter_names(model)]
         precise = copy.deepcopy(model).double()  # fresh networks tell an image from a darker one by little
         mean, std = normalization(model)
         layers = _layers(model)
         names = {module: name for name, module in model.named_modules()}
-        shared = seen.rounds[0].tensors
         gradients = {layer: shared[f"{names[layer]}.weight"].double() for layer in layers if hasattr(layer, "weight")}
         last = cast(nn.Linear, layers[-1])
         bias = None if last.bias is None else shared[f"{names[last]}.bias"].double()

@@ -20,15 +20,14 @@ from glasshouse.attacks.unshuffling.jigsaw import solve
 from glasshouse.attacks.unshuffling.practice import Practice, as_a_client
 from glasshouse.attacks.unshuffling.thumbnail import thumbnail
 from glasshouse.attacks.unshuffling.unmix import unmix
-from glasshouse.data.crops import photo_crops
+from glasshouse.data.crops import CROPS, photo_crops
 from glasshouse.defenses.csvar import CSVAR
 from glasshouse.functional.shuffle import region_size
 from glasshouse.registry import setting
 from glasshouse.training import Samples
-from glasshouse.types import Observation, Progress, Reconstruction
+from glasshouse.types import Capability, Observation, Progress, Reconstruction
 
 LARGEST_SEED = 2**31
-CROPS = 400  # of photographs to practise on, where no public images are given
 
 #: Which part of the attack makes the picture.
 Part = Literal["thumbnail", "unmixed", "jigsaw", "learned"]
@@ -43,7 +42,7 @@ class Unshuffle(InvGrad):
     """
 
     paper: ClassVar[str] = "our own adaptive attack on CSVAR, on top of Geiping et al. 2020"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 5
 
     part: Part = setting("jigsaw", "A thumbnail, B channels unmixed, B and then C jigsaw, or D a learned inverse")
     block_size: int | None = setting(None, "size of all blocks, if the shuffle fixed it; else adaptive")
@@ -55,6 +54,11 @@ class Unshuffle(InvGrad):
         checks.at_least("practice", self.practice, 1)
         if self.block_size is not None:
             checks.at_least("block_size", self.block_size, 1)
+
+    @property
+    def uses(self) -> frozenset[Capability]:
+        """The learned inverse practises on public images; without them it takes crops of any photographs."""
+        return self.needs | {Capability.PUBLIC_IMAGES} if self.part == "learned" else self.needs
 
     def run_all(
         self, model: nn.Module, seen: Sequence[Observation], *, rngs: Sequence[torch.Generator], progress: Progress

@@ -51,7 +51,9 @@ def invite(
     shuffled: Annotated[bool, typer.Option("--shuffled", help="ask about shuffled originals as well")] = False,
     votes_per_item: Annotated[int | None, typer.Option(help="how many people answer each item [default: 5]")] = None,
     owner: Annotated[bool, typer.Option("--owner", help="make a new link to the owner's overview")] = False,
-    base: Annotated[str, typer.Option(help="what links begin with")] = "http://127.0.0.1:8000",
+    public_url: Annotated[
+        str, typer.Option("--public-url", "--base", help="what links begin with: where people find the page")
+    ] = "http://127.0.0.1:8000",
     data_root: Annotated[Path | None, typer.Option(help="where data sets lie, for candidate classes")] = None,
     database: Database = None,
 ) -> None:
@@ -62,6 +64,7 @@ def invite(
     from glasshouse.votes.items import Questions, prepare
     from glasshouse.votes.status import status
 
+    base = invitations.public_origin(public_url)
     with open_votes(study, database) as votes:
         if votes_per_item is not None:
             votes.set_rules(replace(votes.rules(), votes_per_item=votes_per_item))
@@ -131,8 +134,11 @@ def import_votes(
 
     bundle = read_bundle(file, study)
     with open_votes(study, database, new=True) as votes:
-        load(bundle, votes)
+        added = load(bundle, votes)
     print(f"{len(bundle.items)} items and {len(bundle.votes)} votes of {len(bundle.voters)}: {bundle.format}")
+    known = len(bundle.items) - added.items, len(bundle.votes) - added.votes
+    if any(known):
+        print(f"{known[0]} of these items and {known[1]} of these votes were there already, and stay as they were.")
 
 
 @annotate.command()

@@ -22,6 +22,9 @@ def serve(
     database: Annotated[Url, typer.Option(help="URL of the database [default: the study's own]")] = None,
     certfile: Annotated[File, typer.Option(help="TLS certificate, PEM")] = None,
     keyfile: Annotated[File, typer.Option(help="its private key, PEM")] = None,
+    public_url: Annotated[
+        Url, typer.Option(help="where people find the page behind a proxy that speaks TLS: https://HOST")
+    ] = None,
     unencrypted: Annotated[
         bool,
         typer.Option(
@@ -40,7 +43,9 @@ def serve(
         from glasshouse.annotate.serve import serve as run
     except ModuleNotFoundError as error:
         raise SettingError(f"{error.name} is not installed: pip install 'glasshouse[annotate]'.") from error
-    address = Address(host=host, port=port, certfile=certfile, keyfile=keyfile, unencrypted=unencrypted)
+    address = Address(
+        host=host, port=port, certfile=certfile, keyfile=keyfile, unencrypted=unencrypted, public_url=public_url
+    )
     with open_votes(study, database) as votes:
         invited = sum(one.token_hash is not None and not one.revoked for one in votes.annotators())
     if not invited:

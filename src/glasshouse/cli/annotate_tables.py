@@ -42,7 +42,8 @@ def show_agreement(reports: Sequence[AgreementReport]) -> None:
     console = Console()
     wide = console.width >= WIDE
     for report in reports:
-        table = Table(*HEADS, title=f"{report.task}: {report.items} items, {report.votes} {report.kind} votes")
+        counted = f"{report.items} reconstructed or shuffled images, {report.votes} {report.kind} votes on them"
+        table = Table(*HEADS, title=f"{report.task}: {counted} (below: votes on originals and decoys as well)")
         for one in report.annotators:
             table.add_row(*map(Text, _cells(one, wide)))
         console.print(table)

@@ -71,6 +71,9 @@ def audit(
     round_number: Annotated[
         int | None, typer.Option("--round", help="with --federation: which round, from 0 [default: 0]")
     ] = None,
+    clients: Annotated[
+        int | None, typer.Option(help="with --federation: most clients whose updates are attacked [default: 2]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Attack a model's gradients, score what can be seen, and write a report."""
@@ -109,8 +112,8 @@ def audit(
     if protected is not None or gallery is not None:
         audit_protected(protected, gallery, settings, out, as_json)
         return
-    if federation is not None or round_number is not None:
-        more = {"round": round_number, "membership": tuple(membership) if membership else None}
+    if federation is not None or round_number is not None or clients is not None:
+        more = {"round": round_number, "clients": clients, "membership": tuple(membership) if membership else None}
         audit_federation(federation, {**settings, **more}, out, as_json, root=data_root)
         return
     if own := asked(membership, members=members, epochs=epochs, lr=lr, augment=augment):

@@ -11,7 +11,17 @@ from glasshouse.cli.typed import typed_options
 if TYPE_CHECKING:
     from glasshouse.studies.federation import FederationAuditResult
 
-ALLOWED = ("--round", "--attack", "--membership", "--metric", "--images", "--labels", "--seed", "--data-root")
+ALLOWED = (
+    "--round",
+    "--clients",
+    "--attack",
+    "--membership",
+    "--metric",
+    "--images",
+    "--labels",
+    "--seed",
+    "--data-root",
+)
 
 
 def audit_federation(
@@ -25,7 +35,7 @@ def audit_federation(
     from glasshouse.studies.federation import audit_federation as run
 
     if directory is None:
-        raise SettingError("--round means nothing without --federation: give the directory of a federation.")
+        raise SettingError("--round and --clients mean nothing without --federation: give a federation's directory.")
     given = typed_options()
     foreign = [option for option in given if option not in ("--federation", "--out", "--json", *ALLOWED)]
     if foreign:

@@ -20,6 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 PLAIN_EVERY = 10.0
+PER_CENT = "%"  # a share done: how many per minute says nothing
 
 Advance = Callable[[float, int], None]
 
@@ -44,11 +45,12 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
     if not console.is_terminal:
         yield _plain(what, unit)
         return
+    rate = () if unit == PER_CENT else (RateColumn(unit),)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:.1f}/{task.total:.0f}"),
-        RateColumn(unit),
+        *rate,
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -81,7 +83,9 @@ def _plain(what: str, unit: str) -> Advance:
             return
         last, ended = now, done >= total
         rate = (done - first) / max(now - began, 1e-9)
-        left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
-        print(f"{what}: {done:.1f} of {total} {unit} ({rate * 60:.1f}/min{left})", file=sys.stderr, flush=True)
+        speed = [] if unit == PER_CENT else [f"{rate * 60:.1f}/min"]
+        left = [f"{(total - done) / rate:.0f} s left"] if rate > 0 and done < total else []
+        facts = f" ({', '.join(speed + left)})" if speed + left else ""
+        print(f"{what}: {done:.1f} of {total} {unit}{facts}", file=sys.stderr, flush=True)
 
     return advance

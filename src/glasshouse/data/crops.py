@@ -13,6 +13,8 @@ from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
 PHOTO_SIZE = 256
+CROPS = 400  # enough to practise on, where no public images are given
+ALIKE = 0.06  # root mean squared difference up to which an image shows a photograph, however it was resized
 
 
 def photo_crops(spec: ImageSpec, count: int, seed: int, *, without: Collection[str] = ()) -> Tensor:
@@ -31,3 +33,12 @@ def photo_crops(spec: ImageSpec, count: int, seed: int, *, without: Collection[s
         crop = pictures[number % len(pictures), None, :, top : top + side, left : left + side]
         crops.append(F.interpolate(crop, size=(spec.height, spec.width), mode="area"))
     return torch.cat(crops)
+
+
+def photographs_in(images: Tensor) -> frozenset[str]:
+    """The embedded photographs that some of the images (N, C, H, W) show as a whole, by their content."""
+    photos = load("photos", size=PHOTO_SIZE).fitted(None, images.shape[1])
+    pictures = F.interpolate(photos.batch(range(len(photos)))[0], size=images.shape[2:], mode="area")
+    distances = torch.cdist(pictures.flatten(1), images.float().flatten(1)) / pictures[0].numel() ** 0.5
+    shown = (distances <= ALIKE).any(1).tolist()
+    return frozenset(name for name, attacked in zip(photos.ids, shown, strict=True) if attacked)

@@ -2,7 +2,8 @@
 
 ``--run-config`` holds the settings of a federation with dashes for underscores, and ``out``, the server's directory.
 ``--node-config`` is the client's own word: ``partition-id``, its number; ``data``, what it trains on; ``key-file``, its
-secret; and ``defense``, which overrides what whoever started the run asks for.
+secret; ``defense``, which overrides what whoever started the run asks for; and ``secure-aggregation``, which when true
+lets nothing out in the open whatever the run says.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from glasshouse.federated.plan import Federation
 from glasshouse.federated.run import begun, write_down
 
 OUT = "out"
-OWN = ("partition-id", "data", "key-file", "defense", "data-root")
+OWN = ("partition-id", "data", "key-file", "defense", "secure-aggregation", "data-root")
+FLOWERS = ("num-partitions",)  # set by Flower's own simulation, and of no use here
 
 Config = Mapping[str, object]
 
@@ -43,14 +45,27 @@ def plan_of(config: Config) -> Federation:
 def participant(context: Context) -> Participant:
     """Who a SuperNode is, by its own configuration."""
     node = context.node_config
-    plan = plan_of(context.run_config)
-    if "defense" in node:
-        plan = dataclasses.replace(plan, defense=str(node["defense"]))
+    unknown = set(node) - {*OWN, *FLOWERS}
+    if unknown:  # a misspelt defense would be none
+        raise UnknownNameError("key of --node-config", min(unknown), OWN)
+    plan = _protected(plan_of(context.run_config), node)
     if "data" not in node:
         raise SettingError("This SuperNode has no data: start it with --node-config 'partition-id=0 data=\"DIR\"'.")
     root = Path(str(node["data-root"])) if "data-root" in node else None
     member = _member(plan, node)
     return Participant(plan, member, lambda class_names: owned(str(node["data"]), plan, class_names, root))
+
+
+def _protected(plan: Federation, node: Config) -> Federation:
+    """The run's plan with the client's own defense; of secure aggregation it can ask for more, never for less."""
+    insists = node.get("secure-aggregation", False)
+    if not isinstance(insists, bool):
+        raise SettingError(f"secure-aggregation is {insists!r} in --node-config: give true or false, without quotes.")
+    return dataclasses.replace(
+        plan,
+        defense=str(node.get("defense", plan.defense)),
+        secure_aggregation=plan.secure_aggregation or insists,
+    )
 
 
 def _member(plan: Federation, node: Config) -> Member:

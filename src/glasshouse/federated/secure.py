@@ -98,7 +98,12 @@ def masked(secure: Callable[[Context], bool]) -> Mod:
     def mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         if not secure(context):
             return call_next(message, context)
-        check_setup(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
+        if RECORD_KEY_CONFIGS not in message.content.config_records:
+            raise SettingError(
+                "The server asks for weights in the open, but this client shares them by secure aggregation only: "
+                "start the run with secure-aggregation=true."
+            )
+        check_setup(message.content.config_records[RECORD_KEY_CONFIGS])
         return secaggplus_mod(message, context, partial(as_change, call_next=call_next))
 
     return mod

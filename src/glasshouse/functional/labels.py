@@ -7,6 +7,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 LONGEST = 2.0  # how much longer than usual an input of the last layer may be
+ALIKE = 0.9  # share of the largest entry from which noise may have made another one as large
 SUM_WEIGHT = 10.0  # how much more the sum of the counts weighs than one class's equation
 
 
@@ -22,15 +23,18 @@ def single_label(bias_gradient: Tensor | None, weight_gradient: Tensor) -> int:
     """The label behind one image's gradient, whatever the features, and robust to noise.
 
     Weight and bias gradients of one image are (softmax - one-hot) times (features, 1), a matrix of rank one.
-    Its first left singular vector is softmax - one-hot up to sign, whose largest entry is that of the label; of
-    two classes the entries are alike, and the sign that row sums or bias agree with decides.
+    Its first left singular vector is softmax - one-hot up to sign, whose largest entry is that of the label. Of two
+    classes, and where the model is sure of a wrong one, two entries are alike but for the sign: the vector is then
+    turned as the bias gradient lies, or the row sums where there is no bias, and the label is its lowest entry.
     """
     columns = [weight_gradient] if bias_gradient is None else [weight_gradient, bias_gradient[:, None]]
     direction = torch.linalg.svd(torch.cat(columns, 1).double(), full_matrices=False)[0][:, 0]
-    if len(direction) > 2:
+    below, above = -float(direction.min()), float(direction.max())
+    if min(below, above) < ALIKE * max(below, above):
         return int(direction.abs().argmax())
     evidence = weight_gradient.sum(1) if bias_gradient is None else bias_gradient
-    return int(evidence.argmin())
+    turned = direction if float(direction @ evidence.double()) > 0 else -direction
+    return int(turned.argmin())
 
 
 def class_inputs(bias_gradient: Tensor, weight_gradient: Tensor) -> Tensor:

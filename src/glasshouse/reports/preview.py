@@ -12,6 +12,7 @@ import numpy as np
 from glasshouse import checks, data
 from glasshouse.data.images import fit, read_image
 from glasshouse.defenses import csvar
+from glasshouse.errors import DataError
 from glasshouse.files import write_atomic
 
 FIXED = (1, 2, 4, 8)
@@ -29,6 +30,11 @@ def _read(image: Path) -> np.ndarray[Any, np.dtype[Any]]:
     photos = data.load("photos", size=224)
     if str(image) in photos.class_names:
         return photos.read(photos.class_names.index(str(image)))
+    if image.is_dir():
+        raise DataError(f"{image} is a folder: give one image file, for instance of this folder.")
+    if not image.exists():
+        known = ", ".join(photos.class_names)
+        raise DataError(f"There is no file {image}: give an image file, or an embedded photograph by name ({known}).")
     return read_image(image)
 
 

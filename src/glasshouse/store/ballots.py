@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -11,6 +13,10 @@ from glasshouse.errors import VoteError
 Role = Literal["original", "reconstruction", "shuffled", "decoy"]
 Kind = Literal["human", "classifier", "model"]
 Confidence = Literal["certain", "likely", "guess"]
+
+#: What an id may look like and how long an answer may be, since both travel between page and server.
+IDENTITY = re.compile(r"^[0-9a-zA-Z_-]{1,64}$")
+LONGEST_ANSWER = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,15 @@ class Overview:
 def values_of(record: Item | Vote) -> dict[str, Any]:
     """The fields of a record by name; ``asdict`` would copy each value deeply and take ten times as long."""
     return {name: getattr(record, name) for name in record.__slots__}
+
+
+def check_answers(answers: Iterable[str]) -> None:
+    """Refuse answers that the page could not send back."""
+    for answer in answers:
+        if not 1 <= len(answer) <= LONGEST_ANSWER:
+            raise VoteError(
+                f"Answer '{answer[:40]}' has {len(answer)} characters: give each answer 1 to {LONGEST_ANSWER}."
+            )
 
 
 def check_vote(vote: Vote, item: Item) -> None:

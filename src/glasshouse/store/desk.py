@@ -55,6 +55,7 @@ class Desk:
         while len(held) < count and (item := chooser.choose(self.connection)) is not None:
             self._reserve(item.id, person.id, LAST, until)
             held.append(item)
+        self._show(held[:1], person.id)
         return tuple(held[:count])
 
     def take(self, vote: Vote) -> bool:
@@ -77,16 +78,25 @@ class Desk:
             raise VoteError("This item was answered already: undo that answer first.")
         return False
 
-    def undo(self, annotator: str, now: float) -> Item | None:
-        """Turn the last vote into what is held, to be asked first."""
+    def undo(self, annotator: str, now: float, done: int | None = None) -> Item | None:
+        """Turn the last vote into what is held, to be asked first; nothing where there are not ``done`` votes."""
         person = self.annotator(annotator)
+        if done is not None and done != count_votes(self.connection, person.id):
+            return None  # a copy of this undo came first
         query = text("SELECT item FROM votes WHERE annotator = :id ORDER BY voted_at DESC, item LIMIT 1")
         last = self.connection.execute(query, {"id": person.id}).scalar_one_or_none()
         if last is None:
             return None
         item = self.table.items[last]
-        if self.table.original_of(item) in self.held(person.id):
-            return None  # what was seen cannot be unseen
+        original = self.table.original_of(item)
+        if original is not None:
+            keys = {"item": original.id, "annotator": person.id}
+            where = "WHERE item = :item AND annotator = :annotator"
+            query = text(f"SELECT 1 FROM reservations {where} AND shown = 1")  # noqa: S608
+            if self.connection.execute(query, keys).first() is not None:
+                return None  # what was seen cannot be unseen
+            # what was only fetched ahead is given back, and comes again after the new answer
+            self.connection.execute(text(f"DELETE FROM reservations {where}"), keys)  # noqa: S608
         self.connection.execute(
             text("DELETE FROM votes WHERE item = :item AND annotator = :annotator"),
             {"item": item.id, "annotator": person.id},
@@ -96,9 +106,15 @@ class Desk:
 
     def _reserve(self, item: str, annotator: str, turn: str, until: float) -> None:
         self.connection.execute(
-            text(f"INSERT INTO reservations VALUES (:item, :annotator, {turn}, :until)"),  # noqa: S608
+            text(f"INSERT INTO reservations VALUES (:item, :annotator, {turn}, :until, 0)"),  # noqa: S608
             {"item": item, "annotator": annotator, "until": until},
         )
+
+    def _show(self, items: Sequence[Item], annotator: str) -> None:
+        """Note what comes on the screen; what is held after it is only fetched ahead."""
+        query = text("UPDATE reservations SET shown = 1 WHERE item = :item AND annotator = :annotator AND shown = 0")
+        for item in items:
+            self.connection.execute(query, {"item": item.id, "annotator": annotator})
 
 
 def insert_votes(connection: Connection, votes: Sequence[Vote]) -> None:
@@ -107,6 +123,12 @@ def insert_votes(connection: Connection, votes: Sequence[Vote]) -> None:
         text(f"INSERT INTO votes ({VOTE_COLUMNS}) VALUES ({VOTE_VALUES}) ON CONFLICT DO NOTHING"),  # noqa: S608
         [values_of(vote) for vote in votes],
     )
+
+
+def count_votes(connection: Connection, annotator: str) -> int:
+    """How many votes an annotator gave."""
+    query = text("SELECT COUNT(*) FROM votes WHERE annotator = :id")
+    return int(connection.execute(query, {"id": annotator}).scalar_one())
 
 
 def find_annotator(connection: Connection, identity: str) -> Annotator:

@@ -96,6 +96,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX votes_by_annotator ON votes (annotator, voted_at)",
         "CREATE INDEX votes_by_time ON votes (voted_at)",
     ),
+    (  # 3: what is held was on the screen, or is only fetched ahead; of what is held already nobody knows
+        "ALTER TABLE reservations ADD COLUMN shown INTEGER NOT NULL DEFAULT 1",
+    ),
 )
 
 

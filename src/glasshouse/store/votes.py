@@ -16,9 +16,9 @@ from sqlalchemy.exc import IntegrityError
 from glasshouse import checks
 from glasshouse.errors import VoteError
 from glasshouse.store.assignment import Table, share
-from glasshouse.store.ballots import Annotator, Item, Kind, Overview, Progress, Rules, Vote, values_of
+from glasshouse.store.ballots import Annotator, Item, Kind, Overview, Progress, Rules, Vote, check_answers, values_of
 from glasshouse.store.database import Database
-from glasshouse.store.desk import Desk, find_annotator, insert_votes, to_annotator
+from glasshouse.store.desk import Desk, count_votes, find_annotator, insert_votes, to_annotator
 
 HOUR = 3600.0
 
@@ -65,7 +65,10 @@ class Votes:
 
     def add_items(self, items: Iterable[Item]) -> None:
         """Add items; those that are there (the same task, role, case and place) stay as they are."""
-        rows = [{**values_of(item), "answers": json.dumps(item.answers)} for item in items]
+        fresh = list(items)
+        for item in fresh:
+            check_answers(item.answers)
+        rows = [{**values_of(item), "answers": json.dumps(item.answers)} for item in fresh]
         if not rows:
             return
         values = ", ".join(f":{column}" for column in ITEM_COLUMNS.split(", "))
@@ -146,21 +149,25 @@ class Votes:
             desk.take(vote)
             return desk.claim(vote.annotator, now, count)
 
-    def undo(self, annotator: str, now: float) -> Item | None:
-        """Take back the annotator's last vote and ask that item again.
+    def undo(self, annotator: str, now: float, done: int | None = None) -> Item | None:
+        """Take back the annotator's last vote, the one that made it ``done`` votes, and ask that item again.
 
-        None where there is no vote, or where its original was shown since: what was seen cannot be unseen.
+        None where there is no such vote, or where its original was shown since: what was seen cannot be unseen.
         """
         with self._desk() as desk:
-            return desk.undo(annotator, now)
+            return desk.undo(annotator, now, done)
 
-    def record(self, votes: Iterable[Vote]) -> None:
-        """Write votes that were given elsewhere: imported ones, or those of judges; those that are there stay."""
+    def record(self, votes: Iterable[Vote]) -> int:
+        """Write votes given elsewhere: imported ones, or those of judges; how many are new, since others stay."""
         rows = list(votes)
-        if rows:
-            with self._database.writing() as connection:
-                self._database.run_alone(connection)
-                insert_votes(connection, rows)
+        if not rows:
+            return 0
+        count = text("SELECT COUNT(*) FROM votes")
+        with self._database.writing() as connection:
+            self._database.run_alone(connection)
+            before = connection.execute(count).scalar_one()
+            insert_votes(connection, rows)
+            return int(connection.execute(count).scalar_one() - before)
 
     # looking
 
@@ -176,8 +183,7 @@ class Votes:
     def progress(self, annotator: str) -> Progress:
         """How many votes this annotator gave, and about how many it will be asked for."""
         with self._database.reading() as connection:
-            count = text("SELECT COUNT(*) FROM votes WHERE annotator = :id")
-            done = connection.execute(count, {"id": annotator}).scalar_one()
+            done = count_votes(connection, annotator)
             held = connection.execute(
                 text("SELECT COUNT(*) FROM reservations WHERE annotator = :id"), {"id": annotator}
             ).scalar_one()

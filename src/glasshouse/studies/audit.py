@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +52,10 @@ class Running:
         if self.minutes is not None:
             checks.at_least("minutes", self.minutes, 0)
 
+    def deadline(self) -> float:
+        """When to stop where the work begins now, as a reading of ``time.monotonic``."""
+        return float("inf") if self.minutes is None else time.monotonic() + 60 * self.minutes
+
     def executor(self) -> Executor:
         """Where the cases are worked on."""
         return ENGINES[self.engine](self.workers)
@@ -84,8 +89,9 @@ def audit_plan(
         materials = from_dataset(
             plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download, public=plan.public
         )
-        settle = _tuner(plan, materials, plan.dataset, running, root)
-        return _carry_out(plan, directory, materials, None, running, settle)
+        deadline = running.deadline()
+        settle = _tuner(plan, materials, plan.dataset, running, deadline, root)
+        return _carry_out(plan, directory, materials, None, running, deadline, settle)
 
 
 def audit(
@@ -163,7 +169,9 @@ def audit(
     refuse_foreign(directory)
     with sole_owner(directory):
         module = None if isinstance(model, str) else model
-        return _carry_out(plan, directory, materials, module, running, _tuner(plan, materials, None, running))[0]
+        deadline = running.deadline()
+        settle = _tuner(plan, materials, None, running, deadline)
+        return _carry_out(plan, directory, materials, module, running, deadline, settle)[0]
 
 
 def _texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
@@ -174,7 +182,14 @@ def _texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _tuner(plan: Plan, materials: Materials, source: str | None, running: Running, root: Path | None = None) -> Settle:
+def _tuner(
+    plan: Plan,
+    materials: Materials,
+    source: str | None,
+    running: Running,
+    deadline: float,
+    root: Path | None = None,
+) -> Settle:
     """What settles the attacks' settings: tuning on public images, or nothing."""
     if not plan.tune:
         return as_planned
@@ -182,8 +197,15 @@ def _tuner(plan: Plan, materials: Materials, source: str | None, running: Runnin
     public = public_images(source, materials, count, plan.seed + 1, size=plan.size, root=root)
 
     def settle(cases: Sequence[Case], bench: Bench, choices: Choices) -> Sequence[Case]:
-        fixed = plan.steps is not None
-        return tuned_cases(cases, bench, public, choices, fixed_steps=fixed, progress=running.tuning_progress)
+        return tuned_cases(
+            cases,
+            bench,
+            public,
+            choices,
+            fixed_steps=plan.steps is not None,
+            progress=running.tuning_progress,
+            deadline=deadline,
+        )
 
     return settle
 
@@ -194,6 +216,7 @@ def _carry_out(
     materials: Materials,
     module: nn.Module | None,
     running: Running,
+    deadline: float,
     settle: Settle,
 ) -> tuple[AuditResult, Summary]:
     study = prepare(plan, directory, materials, module, settle=settle)
@@ -205,7 +228,7 @@ def _carry_out(
                 study.store,
                 study.bench,
                 executor=running.executor(),
-                minutes=running.minutes,
+                deadline=deadline,
                 most_images=study.choices.together.get("images"),
                 progress=running.progress,
             )

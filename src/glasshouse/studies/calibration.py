@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from glasshouse import data
-from glasshouse.data.crops import photo_crops
 from glasshouse.errors import DataError
 from glasshouse.studies.materials import Materials, unlike
 
@@ -49,7 +48,7 @@ def public_images(
         images, labels = found.batch(places)
         new = torch.tensor(unlike(images, materials.images))
         return Public(images[new][:count], labels[new][:count], f"{source}, training part")
-    images = photo_crops(materials.spec, count, seed, without=materials.identities)
+    images = materials.unattacked_crops(count, seed)
     labels = torch.randint(0, materials.spec.classes, (count,), generator=torch.Generator().manual_seed(seed))
     new = torch.tensor(unlike(images, materials.images))
     if not bool(new.any()):

@@ -29,7 +29,8 @@ class Choices:
         if not path.exists():
             return cls(directory)
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            # choices were once written with infinite losses, which JSON has no number for
+            found = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda name: None)
             if found["schema"] != SCHEMA:
                 raise StudyError(f"{path} has schema {found['schema']}, this Glasshouse reads {SCHEMA}.")
             return cls(directory, found["together"], found["tuning"])
@@ -38,7 +39,7 @@ class Choices:
 
     def save(self) -> None:
         """Write all choices down."""
-        write_atomic(self.directory / CHOICES_FILE, json.dumps(self.to_json(), indent=1).encode())
+        write_atomic(self.directory / CHOICES_FILE, json.dumps(self.to_json(), indent=1, allow_nan=False).encode())
 
     def to_json(self) -> JSON:
         """All choices as plain JSON."""

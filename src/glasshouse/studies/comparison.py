@@ -8,18 +8,21 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from glasshouse import checks, data
 from glasshouse.errors import DataError
 from glasshouse.metrics import metrics
 from glasshouse.registry import setting
 from glasshouse.studies import judge, shuffled
+from glasshouse.studies.materials import unlike
 from glasshouse.studies.variants import Variant
 from glasshouse.training import Samples
 from glasshouse.types import JSON, ImageSpec
 
 VERSION = 3  # counts changes of how accuracy and leakage are measured that change results
+FEWEST = 4  # training images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,7 @@ class Comparison:
     def __post_init__(self) -> None:
         for name in ("images", "gallery", "epochs", "steps", "versions"):
             checks.at_least(name, getattr(self, name), 1)
-        checks.at_least("train", self.train, 4)
+        checks.at_least("train", self.train, FEWEST)
         checks.at_least("gallery", self.gallery, self.images)
 
 
@@ -64,20 +67,30 @@ class Dealt:
 
 
 def deal(plan: Comparison, root: Path | None) -> Dealt:
-    """Draw the images of a comparison."""
+    """Draw the images of a comparison; public ones that are test images as well are left out."""
     train_set = data.load(plan.dataset, root=root, split="train")
     test_set = data.load(plan.dataset, root=root, split="test")
-    if set(train_set.ids) & set(test_set.ids):
+    public = Samples(*train_set.batch(train_set.spread(min(plan.train, len(train_set)), plan.seed)))
+    client = Samples(*test_set.batch(test_set.spread(min(plan.gallery, len(test_set)), plan.seed)))
+    test = Samples(*test_set.batch(range(len(test_set))))
+    new = _unattacked(public, client, test)
+    if int(new.sum()) < FEWEST:
         raise DataError(
             f"'{plan.dataset}' has no test images of its own, so the attacker would practise on the very images it "
             "attacks: give a data set with x_train and x_test."
         )
-    return Dealt(
-        public=Samples(*train_set.batch(train_set.spread(min(plan.train, len(train_set)), plan.seed))),
-        client=Samples(*test_set.batch(test_set.spread(min(plan.gallery, len(test_set)), plan.seed))),
-        test=Samples(*test_set.batch(range(len(test_set)))),
-        spec=test_set.spec,
-    )
+    return Dealt(Samples(public.images[new], public.targets[new]), client, test, test_set.spec)
+
+
+def _unattacked(public: Samples, client: Samples, test: Samples) -> Tensor:
+    """Which public images are no copy of an image that is attacked, and not the same as one that accuracy is told on.
+
+    By content, because names differ with the part of a file. Only the attacked images, which are few, are compared
+    pixel by pixel.
+    """
+    tested = {image.numpy().tobytes() for image in test.images}
+    strange = [image.numpy().tobytes() not in tested for image in public.images]
+    return torch.tensor(strange) & torch.tensor(unlike(public.images, client.images))
 
 
 @dataclass(frozen=True, slots=True)

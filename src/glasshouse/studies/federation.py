@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from glasshouse import attacks as attack_room
 from glasshouse import checks, defenses
@@ -25,11 +27,14 @@ from glasshouse.functional.roc import measure
 from glasshouse.membership.queries import views
 from glasshouse.metrics import Metric
 from glasshouse.registry import setting
+from glasshouse.studies.materials import unlike
 from glasshouse.studies.sightings import Row, Scene, victims
+from glasshouse.training import Samples
 from glasshouse.types import JSON, Interval, Progress, finite_or_none, no_progress
 
 SCHEMA = 1
 RESULT_FILE = "federation_audit.json"
+AT_ONCE = 1000  # images that all test images are compared with in one go
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,28 +120,27 @@ def audit_federation(
         raise StudyError(f"{directory} has {len(rounds)} finished rounds: --round goes from 0 to {len(rounds) - 1}.")
     if (out / PLAN_FILE).exists():
         raise StudyError(f"{out} holds another study: choose another --out.")
-    attack_list = [attack_room.create(text) for text in settings.attacks]
+    attack_list = {text: attack_room.create(text) for text in settings.attacks}
     test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
     held = _holdings(plan, directory, settings.round, test.class_names, root)
     ledger = Ledger(directory)
     image = next(iter(held.values())).spec
     model = network(plan, image)
     set_weights(model, ledger.sent(settings.round))
-    others = test.read(range(len(test.labels)), 0)
-    scene = Scene(model, image, plan.lr, others, settings.judges, out)
+    others = _strangers(plan, test, root)
+    scene = Scene(model, image, plan.lr, others.images, settings.judges, out)
     seen = victims(plan, ledger, settings.round, held, model)[: settings.clients]
     rows, failures = list[Row](), list[str]()
-    work = [(victim, attack) for victim in seen for attack in attack_list]
-    for number, (victim, attack) in enumerate(work):
+    work = [(victim, text) for victim in seen for text in attack_list]
+    attacked = partial(scene.attacked, images=settings.images, labels=settings.labels, seed=settings.seed)
+    for number, (victim, text) in enumerate(work):
         try:
-            rows.append(
-                scene.attacked(victim, attack, images=settings.images, labels=settings.labels, seed=settings.seed)
-            )
+            rows.append(attacked(victim, text, attack_list[text]))
         except GlasshouseError as error:
-            failures.append(f"{attack.name} on {victim.name}: {error}")
+            failures.append(f"{text} on {victim.name}: {error}")
         progress((number + 1) / len(work))
     set_weights(model, ledger.sent(settings.round + 1))
-    told = _told(plan, settings, held, test, scene)
+    told = _told(plan, settings, held, others, model)
     result = FederationAuditResult(out, plan, settings, tuple(rows), told, tuple(failures))
     write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
     return result
@@ -159,20 +163,37 @@ def _holdings(
     return found
 
 
+def _strangers(plan: Federation, test: Pool, root: Path | None) -> Samples:
+    """The test images that no client trained on: data without a test part are tested on their training images."""
+    images = test.read(range(len(test.labels)), 0)
+    known = torch.zeros(len(images), dtype=torch.bool)
+    for client in range(plan.clients):
+        members = dealt(plan, client, test.class_names, root).in_epoch(0).images
+        for own in members.split(AT_ONCE):
+            known |= ~torch.tensor(unlike(images, own))
+    if bool(known.all()):
+        raise StudyError(
+            f"All {len(images)} test images of {plan.test or plan.dataset} are images that clients trained on, so "
+            "nothing can be told from them: federate with --test naming images that no client has, or with fewer "
+            "--images."
+        )
+    return Samples(images[~known], torch.tensor(test.labels)[~known], len(test.class_names))
+
+
 def _told(
-    plan: Federation, settings: FederationAudit, held: dict[int, Holding], test: Pool, scene: Scene
+    plan: Federation, settings: FederationAudit, held: dict[int, Holding], others: Samples, model: nn.Module
 ) -> tuple[Told, ...]:
-    """Ask the global model about all images that it was trained on and about the test images, in every way."""
-    samples = [one.in_epoch(0) for one in held.values()]
+    """Ask the global model about images that it was trained on in the round and about others, in every way."""
+    samples = [one.in_epoch(settings.round * plan.local_epochs) for one in held.values()]
     members = sum(len(one.images) for one in samples)
-    images = torch.cat([*(one.images for one in samples), scene.others])
-    labels = torch.cat([*(one.targets for one in samples), torch.tensor(test.labels)])
+    images = torch.cat([one.images for one in (*samples, others)])
+    labels = torch.cat([one.targets for one in (*samples, others)])
     found = []
     for query, view in views(defenses.create(plan.defense), settings.seed).items():
         for text in settings.membership:
             rng = torch.Generator().manual_seed(settings.seed)
             public = membership_room.Public(images[:0], labels[:0], view=view)
-            scores = membership_room.create(text)(scene.model, images, labels, public=public, rng=rng).numpy()
+            scores = membership_room.create(text)(model, images, labels, public=public, rng=rng).numpy()
             found.append(Told(text, query, measure(scores[:members], scores[members:])))
     return tuple(found)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glasshouse import checks, data
 from glasshouse.data import ImageSet
-from glasshouse.data.crops import photo_crops
+from glasshouse.data.crops import photo_crops, photographs_in
 from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
@@ -33,6 +33,11 @@ class Materials:
     terms: str
     skipped: tuple[str, ...] = ()
     public: Tensor | None = None
+
+    def unattacked_crops(self, count: int, seed: int) -> Tensor:
+        """Crops of the embedded photographs that are not attacked themselves, under their name or without it."""
+        attacked = photographs_in(self.images).union(self.identities)
+        return photo_crops(self.spec, count, seed, without=attacked)
 
 
 def from_dataset(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -39,13 +38,14 @@ def run(
     bench: Bench,
     *,
     executor: Executor,
-    minutes: float | None = None,
+    deadline: float = float("inf"),
     most_images: int | None = None,
     progress: RunProgress = lambda done, total: None,
 ) -> Summary:
     """Work on every case that is not finished, and write each down as soon as it is.
 
-    ``most_images`` is how many fit into memory at once, where that is bounded.
+    No further case is begun at the ``deadline``, a reading of ``time.monotonic``. ``most_images`` is how many fit into
+    memory at once, where that is bounded.
     """
     states = {record.key: record.state for record in store.cases()}
     finished = {case.key() for case in cases if states.get(case.key()) == "done"}
@@ -61,7 +61,6 @@ def run(
         shares[key] = share
         progress(found + done + failed + sum(shares.values()), len(cases))
 
-    deadline = time.monotonic() + minutes * 60 if minutes is not None else float("inf")
     progress(found, len(cases))
     for task, outcomes in executor.work(todo, bench, watch=watch, deadline=deadline):
         for case, outcome in zip(task, outcomes, strict=True):

@@ -42,7 +42,7 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How near one attack came to the images behind one update.
+    """How near one attack, by its SPEC as written and in full, came to the images behind one update.
 
     ``home`` is the share of guesses whose most similar picture, among the victim's images and as many others, is one
     of the victim's: half by chance. ``pictures`` are pairs of an image and the guess that came nearest to it.
@@ -65,7 +65,8 @@ def victims(
     """Each client of a round by itself; behind secure aggregation, the mean of all."""
     sent = ledger.sent(number)
     steps = {client: plan.recipe.steps(len(one)) for client, one in held.items()}
-    samples = {client: held[client].in_epoch(0) for client in sorted(held)}
+    # where versions differ, those that the round began with
+    samples = {client: held[client].in_epoch(number * plan.local_epochs) for client in sorted(held)}
     if plan.secure_aggregation:
         change = change_of(model, sent, ledger.sent(number + 1))
         images = torch.cat([one.images for one in samples.values()])
@@ -97,7 +98,9 @@ class Scene:
     judges: Mapping[str, Metric]
     out: Path
 
-    def attacked(self, victim: Victim, attack: InversionAttack, *, images: int, labels: str, seed: int) -> Row:
+    def attacked(
+        self, victim: Victim, text: str, attack: InversionAttack, *, images: int, labels: str, seed: int
+    ) -> Row:
         """Attack one update, find the image that each guess is nearest to, and score the pairs."""
         count = min(len(victim.truth), images)
         given = victim.labels[:count] if labels == "given" else None
@@ -110,7 +113,7 @@ class Scene:
         flat = truth.mean((2, 3), keepdim=True).expand_as(truth)
         return Row(
             victim.name,
-            attack.name,
+            text,
             complete_spec(attack),
             how,
             self._scores(truth, guesses),

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from glasshouse import attacks, checks, defenses, models
 from glasshouse.attacks.base import InversionAttack, with_steps
+from glasshouse.data.crops import CROPS
 from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic
 from glasshouse.models import own
@@ -87,7 +88,9 @@ def prepare(
         )
     spec, rounds = _rounds(plan, materials.spec, module)
     checks.labels(materials.labels, spec, len(materials.labels))
-    attack_list = _usable_attacks(plan, spec, rounds)
+    audited = _audited(plan, rounds.values())
+    attack_list = _usable_attacks(plan, spec, audited)
+    known = _known(materials, attack_list, plan.seed)
     pictures = [to_pixels(image) for image in materials.images]
     records = _records(directory, materials, pictures)
     sweep(directory, directory / "images", directory / "models", directory / "report")
@@ -95,11 +98,11 @@ def prepare(
     for record, pixels in zip(records, pictures, strict=True):
         write_atomic(directory / record.file, to_png(pixels))
     victims = [Victim(name, model, _keep_weights(directory, plan, name, model)) for name, model in rounds.items()]
-    public = "" if materials.public is None else save_public(directory, materials.public)
+    public = "" if known is None else save_public(directory, known)
     bench = Bench(directory, plan.model, spec, tuple(records), module=None if module is None else victims[0].model)
     choices = Choices.of(directory)
     if plan.memory is not None and not choices.together:
-        fitting = min(images_at_once(victim.model, spec, plan.memory) for victim in victims)
+        fitting = images_at_once(audited, spec, plan.memory)
         choices.together = {"gigabytes": plan.memory, "images": fitting}
         choices.save()
     expanded = list(_expand(plan, attack_list, victims, records, _architecture(plan, module), public))
@@ -118,27 +121,26 @@ def refuse_foreign(directory: Path) -> None:
         raise StudyError(f"{directory} is not empty and holds no study: choose another --out.")
 
 
-def _usable_attacks(plan: Plan, image: ImageSpec, rounds: dict[str, nn.Module]) -> list[tuple[str, InversionAttack]]:
+def _usable_attacks(
+    plan: Plan, image: ImageSpec, audited: Sequence[tuple[nn.Module, BatchNorm]]
+) -> list[tuple[str, InversionAttack]]:
     """The plan's attacks; one that cannot attack these models is refused, or left out if nobody asked for it."""
-    changing = [one for one in map(defenses.create, plan.defenses) if one.changes_model]
-    changed = [defense.on_model(model) for model in rounds.values() for defense in changing]
     found = []
     for text in plan.attacks:
         name, attack = _attack(text, plan.steps)
         try:
-            for model in (*rounds.values(), *changed):
-                for mode in _modes(plan, model):
-                    seen = blank_observation(
-                        model,
-                        image,
-                        plan.batch,
-                        mode,
-                        plan.labels,
-                        plan.conditions,
-                        batches=attack.batches(plan.batch),
-                        public=plan.public is not None,
-                    )
-                    attack.refuse(model, seen)
+            for model, mode in audited:
+                seen = blank_observation(
+                    model,
+                    image,
+                    plan.batch,
+                    mode,
+                    plan.labels,
+                    plan.conditions,
+                    batches=attack.batches(plan.batch),
+                    public=plan.public is not None,
+                )
+                attack.refuse(model, seen)
         except GlasshouseError as error:
             if plan.attacks != DEFAULT_ATTACKS:
                 raise
@@ -146,6 +148,19 @@ def _usable_attacks(plan: Plan, image: ImageSpec, rounds: dict[str, nn.Module]) 
             continue
         found.append((name, attack))
     return found
+
+
+def _audited(plan: Plan, networks: Iterable[nn.Module]) -> list[tuple[nn.Module, BatchNorm]]:
+    """The networks as they are and as the plan's defenses change them, each in every mode in which it is audited."""
+    changing = [one for one in map(defenses.create, plan.defenses) if one.changes_model]
+    found = [one for model in networks for one in (model, *(defense.on_model(model) for defense in changing))]
+    return [(model, mode) for model in found for mode in _modes(plan, model)]
+
+
+def _known(materials: Materials, attack_list: list[tuple[str, InversionAttack]], seed: int) -> Tensor | None:
+    """The public images that were named; else, for attacks that make use of some, crops of photographs."""
+    used = any(Capability.PUBLIC_IMAGES in attack.uses for _, attack in attack_list)
+    return materials.unattacked_crops(CROPS, seed) if used and materials.public is None else materials.public
 
 
 def _modes(plan: Plan, model: nn.Module) -> tuple[BatchNorm, ...]:
@@ -263,6 +278,6 @@ def _expand(
                     pictures=pictures,
                     seed=plan.seed,
                     versions=(attack.version, *defense.versions),
-                    public=public if Capability.PUBLIC_IMAGES in attack.needs else "",
+                    public=public if Capability.PUBLIC_IMAGES in attack.uses else "",
                     conditions=plan.conditions,
                 )

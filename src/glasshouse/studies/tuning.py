@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +26,11 @@ from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import Public
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
-from glasshouse.types import JSON, no_progress
+from glasshouse.types import JSON, finite_or_none, no_progress
 
-VERSION = 1  # counts changes of the search that change what is chosen
+log = logging.getLogger(__name__)
+
+VERSION = 2  # counts changes of the search that change what is chosen
 CALIBRATION = 6  # public images that every candidate is tried on
 STEP_FACTORS = (0.5, 2.0)
 CRITERIA = ("lpips", "mse")  # the first whose weights are here; low values leak in both
@@ -58,19 +62,27 @@ def tuned_cases(
     *,
     fixed_steps: bool,
     progress: TuningProgress,
+    deadline: float = float("inf"),
 ) -> list[Case]:
-    """The same cases with the settings found best for their model, mode and defense; found once, then kept."""
+    """The same cases with the settings found best for their model, mode and defense; found once, then kept.
+
+    At the deadline, a reading of ``time.monotonic``, no further search begins. Cases that have none yet stay as they
+    are, so that they count as to be done; nothing attacks them, because the time is over.
+    """
     practice = PracticeBench(bench.directory, bench.model, bench.image, bench.images, bench.module, public=public)
     groups: dict[str, Case] = {}
     for case in cases:
         groups.setdefault(_group(case, public, fixed_steps), case)
     for done, (key, case) in enumerate(groups.items()):
         progress(done, len(groups))
-        if key not in choices.tuning:
+        if key not in choices.tuning and time.monotonic() < deadline:
             choices.tuning[key] = _choice(case, practice, public, fixed_steps=fixed_steps)
             choices.save()
-    progress(len(groups), len(groups))
-    return [_settled(case, choices.tuning[_group(case, public, fixed_steps)]) for case in cases]
+    left = len(groups.keys() - choices.tuning.keys())
+    progress(len(groups) - left, len(groups))
+    if left:
+        log.warning("The time is over: %d of %d attacks are not tuned yet, and are left for later.", left, len(groups))
+    return [_settled(case, choices.tuning.get(_group(case, public, fixed_steps))) for case in cases]
 
 
 def search(attack: InversionAttack, loss: Loss, *, fixed_steps: bool) -> tuple[InversionAttack, list[JSON]]:
@@ -83,7 +95,7 @@ def search(attack: InversionAttack, loss: Loss, *, fixed_steps: bool) -> tuple[I
             if other not in losses:
                 losses[other] = loss(other)
         best = min(losses, key=lambda one: losses[one])
-    return best, [{"attack": complete_spec(one), "loss": value} for one, value in losses.items()]
+    return best, [{"attack": complete_spec(one), "loss": finite_or_none(value)} for one, value in losses.items()]
 
 
 def _grid(attack: InversionAttack, fixed_steps: bool) -> list[tuple[str, tuple[Any, ...]]]:
@@ -154,8 +166,8 @@ def _group(case: Case, public: Public, fixed_steps: bool) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
-def _settled(case: Case, choice: JSON) -> Case:
-    """A case with the settings that were chosen for it; an attack without settings to search stays as it is."""
-    if len(choice["tried"]) == 1:
+def _settled(case: Case, choice: JSON | None) -> Case:
+    """A case with the settings that were chosen for it; without a choice, or settings to search, it stays as it is."""
+    if choice is None or len(choice["tried"]) == 1:
         return case
     return dataclasses.replace(case, attack=f"{case.attack} (tuned)", attack_spec=choice["chosen"], tuned=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from glasshouse.errors import DataError
 from glasshouse.store import Item, Kind, Vote, Votes
-from glasshouse.store.ballots import check_vote
+from glasshouse.votes.judgement import check_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,17 @@ def opaque() -> str:
     return secrets.token_hex(16)
 
 
-def load(bundle: Bundle, store: Votes) -> None:
+@dataclass(frozen=True, slots=True)
+class Added:
+    """How much of a bundle was new to a study."""
+
+    items: int
+    votes: int
+
+
+def load(bundle: Bundle, store: Votes) -> Added:
     """Write a bundle into the database; what is there already stays, so that a second time changes nothing."""
+    before = len(store.items())
     store.add_items(_with_known_originals(bundle.items, store.items()))
     stored = {_key(item): item for item in store.items()}
     for item in bundle.items:
@@ -45,10 +54,10 @@ def load(bundle: Bundle, store: Votes) -> None:
     people = enrol(store, bundle.voters)
     votes = []
     for vote in bundle.votes:
-        check_vote(vote, known[vote.item])
+        check_answer(vote, known[vote.item])
         voter = bundle.voters[int(vote.annotator)]
         votes.append(replace(vote, item=known[vote.item].id, annotator=people[voter]))
-    store.record(votes)
+    return Added(len(stored) - before, store.record(votes))
 
 
 def enrol(store: Votes, voters: Iterable[Voter]) -> dict[Voter, str]:

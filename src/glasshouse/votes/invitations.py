@@ -6,11 +6,14 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from glasshouse import checks
+from glasshouse.errors import SettingError
 from glasshouse.store import Annotator, Votes
 
 TOKEN_BYTES = 32
+PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,24 @@ class Invitation:
 
     annotator: Annotator
     token: str
+
+
+def public_origin(url: str) -> str:
+    """What links begin with, as browsers write it: scheme and host in small letters, no port that goes without saying.
+
+    Nothing may follow, since cookies and pages are those of the whole host.
+    """
+    refusal = SettingError(f"'{url}' is no address for links: give https://HOST or https://HOST:PORT, and no path.")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise refusal from error
+    more = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
+    if parts.scheme not in PORTS or not host or more:
+        raise refusal
+    name = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{name}" + ("" if port in (None, PORTS[parts.scheme]) else f":{port}")
 
 
 def hash_of(token: str) -> str:

@@ -62,8 +62,8 @@ def prepare(study: Path, votes: Votes, asked: Questions, *, root: Path | None = 
     if results is None:
         if not votes.table().versions:
             raise StudyError(
-                f"{study} has no reconstructions to ask about: run 'glasshouse audit --out {study}' first, "
-                "or import votes with pictures."
+                f"{study} has no pictures to ask about: import votes with pictures, "
+                "or run an audit into a new directory (glasshouse audit --out DIR)."
             )
         return 0
     of_task = [item for item in votes.items() if item.task == to_spec(task)]

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from glasshouse.errors import VoteError
 from glasshouse.store import Item, Vote
+from glasshouse.store.ballots import check_vote
 from glasshouse.votes.tasks import Task, tasks
 
 #: Where a reference answer comes from.
@@ -79,6 +81,13 @@ def matches(item: Item, answer: str | None, against: Reference) -> bool:
     if answer is None or against.answer is None:
         return False
     return task_of(item).matches(answer, against.answer)
+
+
+def check_answer(vote: Vote, item: Item) -> None:
+    """Refuse a vote that is no answer to its item, "none" among them where its task has none."""
+    check_vote(vote, item)
+    if vote.answer is None and task_of(item).none is None:
+        raise VoteError(f"The task '{item.task}' has no 'none': choose one of {', '.join(item.answers)}.")
 
 
 def task_of(item: Item) -> Task:

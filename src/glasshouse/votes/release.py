@@ -17,6 +17,7 @@ from glasshouse.types import Interval
 from glasshouse.votes.agreement import AgreementReport, agreement
 from glasshouse.votes.exporters import to_csv, to_json
 from glasshouse.votes.lines import Line, lines
+from glasshouse.votes.pictures import bare_png, opaque_file
 
 CARD = "README.md"
 RESULT_FILE = "audit.json"
@@ -31,8 +32,7 @@ def release(study: Path, store: Votes, directory: Path, kind: Kind | None = "hum
     reports = agreement(store, kind)
     part = directory.parent / f".{secrets.token_hex(8)}.part"
     try:
-        for file in sorted({file for line in table for file in (line.image, line.beside) if file is not None}):
-            _copy(study, file, part)
+        table = _with_pictures(table, study, part)
         write_atomic(part / "votes.csv", to_csv(table))
         write_atomic(part / "votes.json", to_json(table))
         write_atomic(part / CARD, card(table, reports, _terms(study)).encode())
@@ -42,13 +42,14 @@ def release(study: Path, store: Votes, directory: Path, kind: Kind | None = "hum
     return directory
 
 
-def _copy(study: Path, file: str, part: Path) -> None:
-    path = (study / file).resolve()
-    if not path.is_relative_to(study.resolve()):
-        raise StudyError(f"{file} leads out of {study}: this database was not made by Glasshouse.")
-    if not path.is_file():
-        raise StudyError(f"{study / file} is missing: run the study again before you release it.")
-    write_atomic(part / file, path.read_bytes())
+def _with_pictures(table: Sequence[Line], study: Path, part: Path) -> list[Line]:
+    """Write each picture anew, pixels only, and name it in the table; no name of the database becomes a path."""
+    written: dict[str | None, str | None] = {None: None}
+    for file in sorted({file for line in table for file in (line.image, line.beside) if file is not None}):
+        png = bare_png(study, file)
+        written[file] = opaque_file(png)
+        write_atomic(part / opaque_file(png), png)
+    return [replace(line, image=written[line.image], beside=written[line.beside]) for line in table]
 
 
 def _without_names(table: Sequence[Line]) -> list[Line]:
@@ -73,6 +74,7 @@ def card(table: Sequence[Line], reports: Sequence[AgreementReport], terms: str) 
     """The data card in Markdown."""
     items = {line.item: line for line in table}.values()
     pictures = {file for line in items for file in (line.image, line.beside) if file is not None}
+    conditions = {line.condition for line in items if line.role != "original"}
     kinds = Counter(line.kind for line in table if line.kind is not None)
     return "\n".join(
         [
@@ -84,7 +86,7 @@ def card(table: Sequence[Line], reports: Sequence[AgreementReport], terms: str) 
             "|---|---|",
             f"| items | {len(items)} |",
             *(f"| items, {role} | {count} |" for role, count in sorted(Counter(one.role for one in items).items())),
-            f"| conditions (model, defense, attack) | {len({one.condition for one in items})} |",
+            f"| conditions (model, defense, attack) | {len(conditions)} |",
             f"| pictures | {len(pictures)} |",
             *(f"| votes, {kind} | {count} |" for kind, count in sorted(kinds.items())),
             *(row for report in reports for row in _figures(report)),

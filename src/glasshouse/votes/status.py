@@ -36,11 +36,16 @@ class Status:
     @property
     def missing(self) -> int:
         """How many more people must be invited, since nobody sees two versions of one original."""
-        return 0 if self.overview.complete == self.overview.items else max(self.needed - self.overview.annotators, 0)
+        return missing(self.overview, self.needed)
 
     def to_json(self) -> JSON:
         """The status as plain JSON."""
         return {"schema": SCHEMA, **asdict(self), "missing": self.missing}
+
+
+def missing(counts: Overview, wanted: int) -> int:
+    """How many of so many people are not invited yet; nobody where all items have their votes."""
+    return 0 if counts.complete == counts.items else max(wanted - counts.annotators, 0)
 
 
 def status(store: Votes, now: float) -> Status:

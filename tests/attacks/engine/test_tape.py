@@ -242,6 +242,29 @@ def test_what_the_engine_cannot_do_goes_to_the_loop():
     assert isinstance(matcher_for(Branching(), SPEC.shape, 10, 1), Loop)
 
 
+class OwnError(Exception):
+    """What only the author of a model knows of."""
+
+
+class Strict(nn.Module):
+    """Code that insists on tensors of its own kind, and raises what it likes."""
+
+    def __init__(self, error: type[Exception]):
+        super().__init__()
+        self.fc = nn.Linear(3 * 16 * 16, 10)
+        self.error = error
+
+    def forward(self, x):
+        if type(x) is not torch.Tensor or torch._C._functorch.is_functorch_wrapped_tensor(x):
+            raise self.error("no tensor")
+        return self.fc(x.flatten(1))
+
+
+@pytest.mark.parametrize("error", [AssertionError, OwnError])
+def test_whatever_a_model_raises_under_the_engine_it_goes_to_the_loop(error):
+    assert isinstance(matcher_for(Strict(error), SPEC.shape, 10, 1), Loop)
+
+
 def test_an_engine_that_disagrees_with_the_loop_is_not_used():
     torch.manual_seed(0)
     model = Alias().double()

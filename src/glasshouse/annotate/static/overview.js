@@ -27,7 +27,8 @@ function drawFigures(found) {
   $("left").textContent = `of ${found.wanted.toLocaleString("en")} wanted`;
   $("hour").textContent = found.votes_last_hour.toLocaleString("en");
   const left = found.wanted - found.votes;
-  $("end").textContent = found.votes_last_hour && left > 0 ? `about ${duration((3600 * left) / found.votes_last_hour)} left at this pace` : "";
+  if (found.missing) $("end").textContent = `invite ${found.missing} more ${found.missing === 1 ? "person" : "people"} for all items`; // no pace gets there without them
+  else $("end").textContent = found.votes_last_hour && left > 0 ? `about ${duration((3600 * left) / found.votes_last_hour)} left at this pace` : "";
 }
 
 /** Krippendorff's alpha in large, what else is known beside it in small. */
@@ -74,7 +75,7 @@ function drawAnnotators(people) {
       number(percent(one.none)),
       number(percent(one.checks)),
       number(one.median_seconds === null ? "–" : `${one.median_seconds.toFixed(1)} s`),
-      make("td", { textContent: one.last_seen === null ? "never" : `${duration(one.last_seen)} ago` }),
+      make("td", { textContent: one.last_answer === null ? "none yet" : `${duration(one.last_answer)} ago` }),
       make("td", {}, ...[...one.flags, ...(one.revoked ? ["link withdrawn"] : [])].map((flag) => make("span", { className: "flag", textContent: flag }))),
     ),
   );

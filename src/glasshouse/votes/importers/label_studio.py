@@ -91,7 +91,7 @@ def _choices(task: JSON, where: str) -> Iterator[_Choice]:
                 seconds=None if annotation.get("lead_time") is None else float(annotation["lead_time"]),
                 when=_moment(annotation.get("created_at")),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"{where}: an annotation is not one choice ({error!r}): export single choices.") from error
 
 

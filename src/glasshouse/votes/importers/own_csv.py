@@ -12,12 +12,13 @@ from typing import Any, get_args
 
 from glasshouse.errors import DataError, GlasshouseError
 from glasshouse.store import Confidence, Item, Kind, Role, Vote
-from glasshouse.store.ballots import check_vote
-from glasshouse.votes.bundle import Bundle, Voter
+from glasshouse.store.ballots import IDENTITY, check_answers
+from glasshouse.votes.bundle import Bundle, Voter, opaque
+from glasshouse.votes.judgement import check_answer
 from glasshouse.votes.lines import Line
 from glasshouse.votes.pictures import take_over
 from glasshouse.votes.table import LARGEST_CLASS, read_columns
-from glasshouse.votes.tasks import tasks
+from glasshouse.votes.tasks import Task, tasks
 
 FORMAT = "a CSV table that 'glasshouse annotate export' wrote"
 
@@ -48,11 +49,11 @@ def read(path: Path, study: Path) -> Bundle:
         line = dict(zip(columns, cells, strict=True))
         try:
             item = items.get(line["item"]) or _item(line, path.parent, study)
-            items[item.id] = item
+            items[line["item"]] = item
             if line["annotator"]:
                 voter = Voter(line["annotator"], _one_of("kind", line["kind"], Kind))
-                vote = _vote(line, voters.setdefault(voter, len(voters)))
-                check_vote(vote, item)
+                vote = _vote(line, item, voters.setdefault(voter, len(voters)))
+                check_answer(vote, item)
                 votes.append(vote)
         except (GlasshouseError, ValueError, TypeError) as error:
             raise DataError(f"{path}, row {number}: {error}") from error
@@ -60,12 +61,9 @@ def read(path: Path, study: Path) -> Bundle:
 
 
 def _item(line: Mapping[str, str], folder: Path, study: Path) -> Item:
-    tasks.create(line["task"])
-    answers = json.loads(line["answers"])
-    if not isinstance(answers, list) or not all(isinstance(answer, str) and answer for answer in answers):
-        raise DataError(f"answers are '{line['answers'][:40]}': give a JSON list of texts.")
+    image, beside = _pictures(tasks.create(line["task"]), line, folder, study)
     return Item(
-        id=line["item"],
+        id=line["item"] if IDENTITY.fullmatch(line["item"]) else opaque(),
         task=line["task"],
         role=_one_of("role", line["role"], Role),
         original=line["original"],
@@ -73,16 +71,36 @@ def _item(line: Mapping[str, str], folder: Path, study: Path) -> Item:
         condition=line["condition"],
         case_key=line["case_key"],
         place=_place(line["place"]),
-        image=take_over(folder, line["image"], study),
-        beside=take_over(folder, line["beside"], study),
-        answers=tuple(answers),
+        image=image,
+        beside=beside,
+        answers=_answers(line["answers"]),
         truth=line["truth"] or None,
     )
 
 
-def _vote(line: Mapping[str, str], voter: int) -> Vote:
+def _pictures(task: Task, line: Mapping[str, str], folder: Path, study: Path) -> tuple[str | None, str | None]:
+    """The picture, and the original beside it where the task shows it; half a pair cannot be asked, so it has none."""
+    image = take_over(folder, line["image"], study)
+    if not task.shows_original:
+        return image, None
+    beside = take_over(folder, line["beside"], study)
+    return (None, None) if image is None or beside is None else (image, beside)
+
+
+def _answers(written: str) -> tuple[str, ...]:
+    try:
+        answers = json.loads(written)
+    except (ValueError, RecursionError):
+        answers = None
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        raise DataError(f"answers are '{written[:40]}': give a JSON list of texts.")
+    check_answers(answers)
+    return tuple(answers)
+
+
+def _vote(line: Mapping[str, str], item: Item, voter: int) -> Vote:
     return Vote(
-        item=line["item"],
+        item=item.id,
         annotator=str(voter),
         answer=line["answer"] or None,
         forced=line["forced"] or None,
