@@ -1,7 +1,7 @@
 # Everything a person does with this repository. Each target does all of its own set-up.
 PYTHON ?= python3
 VENV := .venv
-PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: help setup audit test tests soak lint bench clean system
 .DEFAULT_GOAL := help
@@ -17,9 +17,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(VENV)/bin/glasshouse weights install
 	touch $@
 
-$(VENV)/.tested: $(VENV)/.installed
+$(VENV)/.tested: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[test]'
-	touch $@
+	$(VENV)/bin/glasshouse weights install
+	touch $@ $(VENV)/.installed
 
 audit: setup ## attack a small model's gradients of embedded photographs and write a report
 	$(VENV)/bin/glasshouse audit --out audit

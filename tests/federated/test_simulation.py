@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,9 @@ def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     environment = {**os.environ, MARK: tmp_path.name}
     options = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
-    first = subprocess.Popen([*command, str(ENDLESS)], start_new_session=True, **options)
+    # who runs the tests in the background may have told all children to ignore the interrupt
+    hears = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    first = subprocess.Popen([*command, str(ENDLESS)], start_new_session=True, preexec_fn=hears, **options)
     assert first_line(first).startswith(f"Round 1 of {ENDLESS}: accuracy")
     os.killpg(first.pid, signal.SIGINT)  # as a terminal does
     said = first.communicate(timeout=PATIENCE)[1]

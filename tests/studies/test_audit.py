@@ -94,9 +94,6 @@ COMMAND = [
     "failpoint",
     [
         "file.before_fsync:1",
-        "file.before_rename:3",
-        "file.after_rename:5",
-        "store.before_commit:1",
         "store.before_commit:4",
         "store.after_commit:3",
         "store.after_commit:6",
