@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -11,9 +13,10 @@ from glasshouse.attacks import attacks
 from glasshouse.attacks.unshuffle import unshuffled
 from glasshouse.attacks.unshuffling.grid import groups
 from glasshouse.attacks.unshuffling.thumbnail import thumbnail
+from glasshouse.data.crops import photo_crops
 from glasshouse.defenses import create as create_defense
 from glasshouse.defenses import csvar
-from glasshouse.errors import SettingError
+from glasshouse.errors import CapabilityError, SettingError
 from glasshouse.metrics import create as create_metric
 
 KEY = bytes(range(32))
@@ -125,6 +128,9 @@ def test_each_part_makes_its_own_picture_of_what_was_found(lenet, small_photos, 
     assert torch.equal(unmixed[:, 1], plain[:, 1])  # all channels follow the middle one
     assert torch.equal(unmixed.flatten(2).sort().values, plain.flatten(2).sort().values)
     assert torch.equal(found_by(lenet, seen, "part=unmixed,channel_wise=false"), plain)
+    with pytest.raises(CapabilityError, match="practises on public images"):
+        found_by(lenet, seen, "part=learned")
+    seen = dataclasses.replace(seen, public=photo_crops(seen.image, 40, 0))
     learned = found_by(lenet, seen, "part=learned,practice=1")
     assert torch.equal(learned, found_by(lenet, seen, "part=learned,practice=1"))
     assert not torch.equal(learned, found_by(lenet, seen, "part=learned,practice=2"))

@@ -20,8 +20,8 @@ from glasshouse.attacks.unshuffling.jigsaw import solve
 from glasshouse.attacks.unshuffling.practice import Practice, as_a_client
 from glasshouse.attacks.unshuffling.thumbnail import thumbnail
 from glasshouse.attacks.unshuffling.unmix import unmix
-from glasshouse.data.crops import CROPS, photo_crops
 from glasshouse.defenses.csvar import CSVAR
+from glasshouse.errors import CapabilityError
 from glasshouse.functional.shuffle import region_size
 from glasshouse.registry import setting
 from glasshouse.training import Samples
@@ -47,7 +47,7 @@ class Unshuffle(InvGrad):
     part: Part = setting("jigsaw", "A thumbnail, B channels unmixed, B and then C jigsaw, or D a learned inverse")
     block_size: int | None = setting(None, "size of all blocks, if the shuffle fixed it; else adaptive")
     channel_wise: bool = setting(True, "whether the shuffle moved the channels apart")
-    practice: int = setting(400, "steps of the learned inverse, on public images or crops of photographs")
+    practice: int = setting(400, "steps of the learned inverse, on public images")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +57,7 @@ class Unshuffle(InvGrad):
 
     @property
     def uses(self) -> frozenset[Capability]:
-        """The learned inverse practises on public images; without them it takes crops of any photographs."""
+        """The learned inverse practises on public images; an audit without --public hands over crops of photographs."""
         return self.needs | {Capability.PUBLIC_IMAGES} if self.part == "learned" else self.needs
 
     def run_all(
@@ -101,7 +101,12 @@ class Unshuffle(InvGrad):
 
     def _inverted(self, seen: Observation, found: list[Tensor], rngs: Sequence[torch.Generator]) -> list[Tensor]:
         """Part D; the inverse depends on settings and public images alone, so that it is the same for every case."""
-        public = photo_crops(seen.image, CROPS, 0) if seen.public is None else seen.public
+        if seen.public is None:  # crops of any photographs could be of those that are attacked
+            raise CapabilityError(
+                "Attack 'unshuffle:part=learned' practises on public images, and this attacker has none: "
+                "hand some over, or choose another part."
+            )
+        public = seen.public
         shuffle = CSVAR(block_size=self.block_size, channel_wise=self.channel_wise)
         practice = Practice(
             Samples(public, torch.zeros(len(public), dtype=torch.long)),
