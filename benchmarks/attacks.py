@@ -22,10 +22,11 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from glasshouse import models
+from glasshouse.attacks.descent import DECAY, DECAY_AT
 from glasshouse.attacks.engine.matcher import Loop, Matcher
 from glasshouse.attacks.engine.objectives import Cosine
 from glasshouse.attacks.engine.tape import Tape
-from glasshouse.attacks.invgrad import DECAY, DECAY_AT, InvGrad
+from glasshouse.attacks.invgrad import InvGrad
 from glasshouse.data import datasets
 from glasshouse.functional.gradients import cosine_distance, parameter_gradients, parameter_names
 from glasshouse.functional.variation import total_variation
@@ -153,7 +154,7 @@ def reconstruct(name: str, steps: int, part: int) -> list[Reconstruction]:
         shared = dict(zip(parameter_names(model), parameter_gradients(model, image, label), strict=True))
         seen.append(Observation((SharedUpdate(shared),), SPEC, 1, labels=label))
     rngs = [torch.Generator().manual_seed(number) for number in own]
-    return InvGrad(steps=steps).run_all(model, seen, rngs=rngs, progress=no_progress)
+    return InvGrad(steps=steps, preset="paper").run_all(model, seen, rngs=rngs, progress=no_progress)
 
 
 def engine_steps_of(name: str, steps: int, part: int) -> None:
