@@ -23,6 +23,7 @@ from glasshouse.cli.preview import preview
 from glasshouse.cli.protect import protect, unprotect
 from glasshouse.cli.report import report
 from glasshouse.cli.show import show
+from glasshouse.cli.study import study
 from glasshouse.cli.train import train
 from glasshouse.cli.weights import weights
 from glasshouse.errors import GlasshouseError
@@ -60,6 +61,7 @@ app.command()(doctor)
 app.add_typer(weights, name="weights")
 app.add_typer(key, name="key")
 app.add_typer(annotate, name="annotate")
+app.add_typer(study, name="study")
 
 
 @app.callback()

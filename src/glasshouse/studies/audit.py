@@ -16,6 +16,7 @@ from glasshouse import attacks as attack_room
 from glasshouse import checks
 from glasshouse import defenses as defense_room
 from glasshouse import metrics as metric_room
+from glasshouse.defenses import Defense
 from glasshouse.errors import SettingError
 from glasshouse.files import sole_owner
 from glasshouse.studies.bench import Bench
@@ -46,6 +47,7 @@ class Running:
     progress: RunProgress = lambda done, total: None
     tuning_progress: RunProgress = lambda done, total: None
     training_progress: RunProgress = lambda done, total: None
+    scoring_progress: RunProgress = lambda done, total: None
 
     def __post_init__(self) -> None:
         checks.one_of("engine", self.engine, ENGINES)
@@ -67,17 +69,21 @@ def check_plan(plan: Plan) -> None:
     for text in plan.attacks:
         attack_room.create(text)
     for text in plan.defenses:
-        defense = defense_room.create(text)
-        if Stage.TRAINING in defense.stages:
-            raise SettingError(
-                f"Defense '{text}' acts on {defense.acts_on}, but an audit trains nothing: use at=gradient here, or "
-                "train with it ('glasshouse train --defense') and audit the result with --weights."
-            )
+        refuse_training_defense(text, defense_room.create(text))
     for text in plan.metrics:
         metric_room.create(text)
     for name in ("attacks", "defenses", "metrics"):
         if not getattr(plan, name):
             raise SettingError(f"There are no {name}: name at least one.")
+
+
+def refuse_training_defense(text: str, defense: Defense) -> None:
+    """Refuse a defense that acts while training: what is shared by a finished model does not show it."""
+    if Stage.TRAINING in defense.stages:
+        raise SettingError(
+            f"Defense '{text}' acts on {defense.acts_on}, but an audit trains nothing: use at=gradient here, or "
+            "train with it ('glasshouse train --defense') and audit the result with --weights."
+        )
 
 
 def audit_plan(
