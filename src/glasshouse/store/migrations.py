@@ -99,6 +99,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (  # 3: what is held was on the screen, or is only fetched ahead; of what is held already nobody knows
         "ALTER TABLE reservations ADD COLUMN shown INTEGER NOT NULL DEFAULT 1",
     ),
+    (  # 4: how surely a classifier sees the original, which people are not asked
+        "ALTER TABLE votes ADD COLUMN grade DOUBLE PRECISION CHECK (grade BETWEEN 0 AND 1)",
+    ),
 )
 
 
