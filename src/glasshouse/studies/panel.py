@@ -152,9 +152,7 @@ def seat(eye: str, originals: Originals, lessons: Lessons | str, directory: Path
 
 def _skill(eye: str, originals: Originals, reason: str, accuracy: Interval | None = None, trained: int = 0) -> Skill:
     way: Literal["probe", "lineup"] = "lineup" if reason else "probe"
-    return Skill(
-        originals.dataset, eye, EYES[eye].teaches, way, reason, len(originals.classes), trained, accuracy
-    )
+    return Skill(originals.dataset, eye, EYES[eye].teaches, way, reason, len(originals.classes), trained, accuracy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -174,9 +174,7 @@ def _answers(
         pictures = [read_image(results.directory / image.file) for image in some]
         scored = look(pictures, [image.class_name for image in some], dataset, asked.candidates, root)
         for image, scores in zip(some, scored.scores, strict=True):
-            found[image.place] = task.answers(
-                candidates(image.class_name, scored.classes, scores, asked.candidates)
-            )
+            found[image.place] = task.answers(candidates(image.class_name, scored.classes, scores, asked.candidates))
     return found
 
 
