@@ -122,7 +122,8 @@ def audit_federation(
         raise StudyError(f"{out} holds another study: choose another --out.")
     attack_list = {text: attack_room.create(text) for text in settings.attacks}
     test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
-    held = _holdings(plan, directory, settings.round, test.class_names, root)
+    class_names = plan.class_names(test.class_names)
+    held = _holdings(plan, directory, settings.round, class_names, root)
     ledger = Ledger(directory)
     image = next(iter(held.values())).spec
     model = network(plan, image)
