@@ -27,6 +27,7 @@ from glasshouse.functional.roc import measure
 from glasshouse.membership.queries import views
 from glasshouse.metrics import Metric
 from glasshouse.registry import setting
+from glasshouse.studies.forgery import Forgery, judge_forgery
 from glasshouse.studies.materials import unlike
 from glasshouse.studies.sightings import Row, Scene, victims
 from glasshouse.training import Samples
@@ -91,6 +92,7 @@ class FederationAuditResult:
     settings: FederationAudit
     rows: tuple[Row, ...]
     told: tuple[Told, ...]
+    forgery: Forgery | None
     failures: tuple[str, ...]
 
     def to_json(self) -> JSON:
@@ -98,7 +100,9 @@ class FederationAuditResult:
         same = {"dataset": self.plan.dataset, "model": self.plan.model, "defense": self.plan.defense}
         rows = [{**same, **dataclasses.asdict(row)} for row in self.rows]
         told = [{**same, **dataclasses.asdict(one)} for one in self.told]
-        plain: JSON = _finite({"schema": SCHEMA, **dataclasses.asdict(self.settings), "rows": rows, "told": told})
+        forgery = None if self.forgery is None else {**same, **dataclasses.asdict(self.forgery)}
+        found = {"rows": rows, "told": told, "forgery": forgery}
+        plain: JSON = _finite({"schema": SCHEMA, **dataclasses.asdict(self.settings), **found})
         return {**plain, "failures": list(self.failures)}
 
 
@@ -113,7 +117,8 @@ def audit_federation(
     """Attack what the server of a simulated federation saw in one round, and score it against the clients' images.
 
     Under secure aggregation the server saw only the mean of all clients' changes, so that is what is attacked. The
-    global model asked about membership is the one that the round ended with.
+    global model asked about membership is the one that the round ended with. What an adversary among the clients made
+    of all rounds is scored beside it.
     """
     plan, rounds = read_result(directory)
     if settings.round >= len(rounds):
@@ -142,7 +147,10 @@ def audit_federation(
         progress((number + 1) / len(work))
     set_weights(model, ledger.sent(settings.round + 1))
     told = _told(plan, settings, held, others, model)
-    result = FederationAuditResult(out, plan, settings, tuple(rows), told, tuple(failures))
+    forgery = judge_forgery(
+        plan, directory, len(rounds), others, class_names, settings.judges, out=out, root=root, seed=settings.seed
+    )
+    result = FederationAuditResult(out, plan, settings, tuple(rows), told, forgery, tuple(failures))
     write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
     return result
 

@@ -150,8 +150,8 @@ def test_what_cannot_be_is_refused(plan, small, class_names, tmp_path):
         dataclasses.replace(small, adversary="gan:fakes=0")
     with pytest.raises(UnknownNameError, match="Unknown adversary 'gann'"):
         dataclasses.replace(small, adversary="gann")
-    with pytest.raises(DataError, match="No other client holds an image of class '3'"):
-        dealt(dataclasses.replace(plan, images=6), 1, class_names, None)
+    with pytest.raises(DataError, match="No other client holds an image of class '2'"):
+        dealt(dataclasses.replace(plan, images=12, adversary="gan:target=2,client=1"), 1, class_names, None)
     whole = dealt(small, 1, class_names, None)
     with pytest.raises(DataError, match="holds images of class '3' itself"):
         create(SPEC).train_round(plan, whole, Member.simulated(1, 0), 0, {}, home=tmp_path)
