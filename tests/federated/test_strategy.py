@@ -183,7 +183,7 @@ def test_two_nodes_with_one_number(small, local_grid, tmp_path):
     assert "another node is client 1 already" in facts.faults[0].reason
 
 
-def test_an_interrupted_server_lets_go(small, local_grid):
+def test_an_interrupted_server_lets_go(small, local_grid, tmp_path):
     stopping = threading.Event()
     stopping.set()
     lost = local_grid(apps.client_app(apps.simulated(small, None, tmp_path)), 3, tamper=lambda client, asked, reply: None)

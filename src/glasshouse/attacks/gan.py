@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from glasshouse.types import ImageSpec
 
 SCALE = 4  # height and width of the generator's first layer are so many times smaller than the image's
-AT_ONCE = 64  # samples that the generator learns from in one step
+AT_ONCE = 32  # samples that the generator learns from in one step
 MOMENTA = (0.5, 0.999)  # of Adam, as in the DCGAN paper: more than half of the past makes the game swing
 
 

@@ -36,7 +36,7 @@ class GAN(Adversary):
 
     target: str = setting("0", "the class that is to be seen, by its name")
     client: int = setting(0, "which client is the adversary")
-    steps: int = setting(100, "steps of the generator in every round, 64 samples each")
+    steps: int = setting(100, "steps of the generator in every round, 32 samples each")
     fakes: int = setting(100, "samples of every round that are labelled as the extra class and trained on")
     lr: float = setting(1e-3, "step size of Adam for the generator")
     latent: int = setting(100, "numbers from which the generator makes an image")
