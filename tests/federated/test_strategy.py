@@ -186,6 +186,8 @@ def test_two_nodes_with_one_number(small, local_grid, tmp_path):
 def test_an_interrupted_server_lets_go(small, local_grid, tmp_path):
     stopping = threading.Event()
     stopping.set()
-    lost = local_grid(apps.client_app(apps.simulated(small, None, tmp_path)), 3, tamper=lambda client, asked, reply: None)
+    lost = local_grid(
+        apps.client_app(apps.simulated(small, None, tmp_path)), 3, tamper=lambda client, asked, reply: None
+    )
     with pytest.raises(StudyError, match="was interrupted: the same command goes on"):
         call_roll(WatchedGrid(lost, stopping), 3, instructions(DIGITS, 0), timeout=600)

@@ -97,7 +97,7 @@ def _show_forgery(console: Console, forgery: Forgery) -> None:
     console.print(table)
     console.print(
         f"A judge that never met the federation takes {percent(forgery.judged)} of its samples for class "
-        f"{forgery.target} ({forgery.chance:.0%} by chance); it is right on {percent(forgery.accuracy)} of the clients' "
-        f"images, and on {percent(forgery.accuracy_target)} of those of the class.",
+        f"{forgery.target} ({forgery.chance:.0%} by chance); it is right on {percent(forgery.accuracy)} of the "
+        f"clients' images, and on {percent(forgery.accuracy_target)} of those of the class.",
         markup=False,
     )

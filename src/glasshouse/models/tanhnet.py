@@ -33,7 +33,9 @@ class TanhNet(Architecture):
     def build(self, image: ImageSpec) -> nn.Module:
         """Return the bare network with fresh weights."""
         if min(image.height, image.width) < 4:
-            raise ModelError(f"tanhnet needs images of at least 4 px, not {image.height} x {image.width}: enlarge them.")
+            raise ModelError(
+                f"tanhnet needs images of at least 4 px, not {image.height} x {image.width}: enlarge them."
+            )
         layers: list[nn.Module] = []
         for inputs, outputs in ((image.channels, self.width), (self.width, 2 * self.width)):
             layers += [nn.Conv2d(inputs, outputs, 5, padding=2), nn.Tanh(), nn.MaxPool2d(2)]

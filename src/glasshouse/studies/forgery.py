@@ -20,7 +20,7 @@ from glasshouse.metrics import Metric
 from glasshouse.studies.judge import Judge, train_judge
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
 from glasshouse.training import Samples
-from glasshouse.types import ImageSpec, Interval
+from glasshouse.types import Interval
 
 COMPARED = 24  # samples whose nearest images are looked for: each is compared with all images
 PER_CLASS = 20  # most images of a class that a sample may be near to, as many of each

@@ -14,6 +14,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glassh
 
 from glasshouse.attacks.gan import Forger
 from glasshouse.cli.main import app
+from glasshouse.data import load
 from glasshouse.errors import DataError, SettingError, UnknownNameError
 from glasshouse.federated import Federation
 from glasshouse.federated.adversaries import create
@@ -22,7 +23,10 @@ from glasshouse.federated.clients import Member, network, set_weights, train_rou
 from glasshouse.federated.deployed import plan_of
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.host import Host
-from glasshouse.files import write_atomic
+from glasshouse.federated.run import write_down
+from glasshouse.reports.federation import write_federation_report
+from glasshouse.reports.federation_audit import write_federation_audit_report
+from glasshouse.studies.federation import FederationAudit, audit_federation
 from glasshouse.training import fit
 
 SPEC = "gan:target=3,client=1,steps=3,fakes=8,width=4,latent=8"
@@ -100,16 +104,10 @@ def test_pictures_of_every_round_are_kept_and_read_back(place):
         assert samples.std() > 0
     assert not findings.samples(0, 8).equal(findings.samples(1, 8))
     member = Member.simulated(1, 0)
-    forger = Forger(dataclasses.replace(create_spec(), classes=11), latent=8, width=4, lr=1e-3, seed=0)
+    forger = Forger(dataclasses.replace(load("digits").spec, classes=11), latent=8, width=4, lr=1e-3, seed=0)
     forger.restore(findings.state(1))
     again = forger.samples(64, rng=member.generator("shown"))
     assert samples.sub(again).abs().max() <= 0.5 / 255 + 1e-6
-
-
-def create_spec():
-    from glasshouse.data import load
-
-    return load("digits").spec
 
 
 def test_a_killed_run_goes_on_to_the_same_result(plan, place, carry_out, tmp_path):
@@ -157,3 +155,50 @@ def test_what_cannot_be_is_refused(plan, small, class_names, tmp_path):
         create(SPEC).train_round(plan, whole, Member.simulated(1, 0), 0, {}, home=tmp_path)
     with pytest.raises(SettingError, match="simulations only"):
         plan_of({"adversary": SPEC})
+
+
+class MeanJudge:
+    """Takes an image for the class whose mean image is nearest: stands in for a probe that needs weights."""
+
+    def __init__(self, images, labels, seed):
+        self.classes = labels.unique()
+        self.means = torch.stack([images[labels == label].mean(0) for label in self.classes])
+
+    def __call__(self, images):
+        return self.classes[torch.cdist(images.flatten(1), self.means.flatten(1)).argmin(1)]
+
+
+def test_the_audit_scores_the_samples_in_table_json_and_page(place, monkeypatch):
+    monkeypatch.setattr("glasshouse.studies.forgery.train_judge", MeanJudge)
+    words = ["audit", "--federation", place, "--attack", "invgrad:steps=1", "--metric", "mse", "--clients", 1]
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.exception
+    assert "What an adversary among the clients learned of class 3" in done.output
+    found = json.loads((place / "audit" / "federation_audit.json").read_text(), parse_constant=pytest.fail)
+    assert [row["victim"] for row in found["rows"]] == ["client 0"]  # and never the adversary
+    forged = found["forgery"]
+    assert (forged["target"], forged["round"], forged["classes"], len(forged["history"])) == ("3", 1, 10, 2)
+    assert forged["accuracy"]["mean"] > 0.7
+    assert forged["taught"] == 297  # all test images
+    samples = Findings(place).samples(1, 8)
+    images, labels = load("digits", split="test").batch(range(297))
+    share = float((MeanJudge(images, labels, 0)(samples) == 3).float().mean())
+    assert forged["history"][1]["mean"] == pytest.approx(share)
+    page = (place / "audit" / "report" / "index.html").read_text()
+    assert "samples of the adversary, round 2" in page
+    assert "rank of the target" in page
+
+
+def test_the_page_of_the_federation_shows_every_round(plan, place):
+    page = write_federation_report(write_down(Host.prepare(plan, place))).read_text()
+    assert page.count('alt="samples of the adversary in round') == 2
+    assert "Client 1 is gan:target=3" in page
+
+
+def test_others_have_no_adversary_to_score(small, carry_out, tmp_path):
+    carry_out(dataclasses.replace(small, rounds=1), tmp_path / "out")
+    settings = FederationAudit(attacks=("invgrad:steps=1",), metrics=("mse",), clients=1)
+    found = audit_federation(tmp_path / "out", tmp_path / "audit", settings)
+    assert found.forgery is None
+    assert found.to_json()["forgery"] is None
+    assert "adversary among" not in write_federation_audit_report(found).read_text()

@@ -30,6 +30,7 @@ class Adversary(ABC):
 
     client: int
 
+    @abstractmethod
     def refuse(self, class_names: Sequence[str]) -> None:
         """Refuse a federation, by the names of its classes, in which the adversary has nothing to do."""
 

@@ -59,7 +59,9 @@ class GAN(Adversary):
         own = shares[self.client].without(target)
         others = [share for client, share in enumerate(shares) if client != self.client]
         if not any(bool((share.labels == target).any()) for share in others):
-            raise DataError(f"No other client holds an image of class '{self.target}': use more --images or a new seed.")
+            raise DataError(
+                f"No other client holds an image of class '{self.target}': use more --images or a new seed."
+            )
         if len(own) < 2:
             raise DataError(
                 f"The adversary is left with {len(own)} images without those of class '{self.target}': "
