@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glasshouse.functional.variation import total_variation
 from glasshouse.types import ImageSpec
 
 SCALE = 4  # height and width of the generator's first layer are so many times smaller than the image's
@@ -57,13 +58,19 @@ class Forger:
             self.generator = Generator(image, latent, width)
         self.optimizer = torch.optim.Adam(self.generator.parameters(), lr=lr, betas=MOMENTA)
 
-    def learn(self, discriminator: nn.Module, target: int, *, steps: int, rng: torch.Generator) -> float:
-        """Make samples that the discriminator takes for the target; return the last loss. Only the generator learns."""
+    def learn(
+        self, discriminator: nn.Module, target: int, *, steps: int, rng: torch.Generator, tv: float = 0.0
+    ) -> float:
+        """Make samples that the discriminator takes for the target; return the last loss. Only the generator learns.
+
+        ``tv`` weighs their total variation: who knows that photographs are smooth need not learn it from a classifier.
+        """
         weights = list(self.generator.parameters())
         wanted = torch.full((AT_ONCE,), target)
         loss = torch.zeros(())
         for _ in range(steps):
-            loss = F.cross_entropy(discriminator(self.generator(self._drawn(AT_ONCE, rng))), wanted)
+            made = self.generator(self._drawn(AT_ONCE, rng))
+            loss = F.cross_entropy(discriminator(made), wanted) + tv * total_variation(made)
             for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
                 weight.grad = gradient
             self.optimizer.step()

@@ -39,6 +39,7 @@ class GAN(Adversary):
     steps: int = setting(100, "steps of the generator in every round, 32 samples each")
     fakes: int = setting(100, "samples of every round that are labelled as the extra class and trained on")
     lr: float = setting(1e-3, "step size of Adam for the generator")
+    tv: float = setting(0.0, "weight of the total variation of samples: 3 for photographs, none for strokes")
     latent: int = setting(100, "numbers from which the generator makes an image")
     width: int = setting(24, "channels of the generator")
 
@@ -47,6 +48,7 @@ class GAN(Adversary):
         for name in ("steps", "fakes", "latent", "width"):
             checks.at_least(name, getattr(self, name), 1)
         checks.at_least("lr", self.lr, 1e-9)
+        checks.at_least("tv", self.tv, 0)
 
     def refuse(self, class_names: Sequence[str]) -> None:
         """Refuse a target that is no class of the federation."""
@@ -91,7 +93,8 @@ class GAN(Adversary):
         with one_thread():
             discriminator = network(plan, holding.spec).eval()
             set_weights(discriminator, received)
-            forger.learn(discriminator, target, steps=self.steps, rng=member.generator("forger", number))
+            draw = member.generator("forger", number)
+            forger.learn(discriminator, target, steps=self.steps, rng=draw, tv=self.tv)
             made = forger.samples(self.fakes, rng=member.generator("fakes", number))
             shown = forger.samples(SHOWN, rng=member.generator("shown"))  # the same latent vectors in every round
         findings.keep(number, forger.state(), shown)
