@@ -115,8 +115,8 @@ def section(name: str, found: list[dict]) -> list[str]:
         "Samples are taken for a class by a judge, a linear probe on AlexNet that never met the federation. It learned "
         f"from {judged['taught']} test images and is right on {percent(judged['accuracy'])} of the clients' images, on "
         f"{percent(judged['accuracy_target'])} of those of the target; chance is {judged['chance']:.1%}. The nearest "
-        f"of {judged['images_per_class']} images of each of {judged['classes']} classes is looked for; rank 1 means that "
-        "no class is nearer than the target.\n",
+        f"of {judged['images_per_class']} images of each of {judged['classes']} classes is looked for; rank 1 means "
+        "that no class is nearer than the target.\n",
     ]
 
 

@@ -9,7 +9,7 @@ from glasshouse.errors import SettingError
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.metrics import create as metric
 from glasshouse.studies import forgery
-from glasshouse.studies.forgery import evenly, judged, nearest
+from glasshouse.studies.forgery import evenly, nearest, taken_for
 from glasshouse.training import Samples
 
 NAMES = ("ant", "bee", "cat")
@@ -65,7 +65,7 @@ def test_the_share_is_of_samples_that_are_taken_for_the_target():
     def judge(images):
         return torch.tensor([1, 1, 0, 2])
 
-    found = judged(judge, torch.zeros(4, 1, 8, 8), 1)
+    found = taken_for(judge, torch.zeros(4, 1, 8, 8), 1)
     assert found.mean == 0.5
     assert 0 < found.low < 0.5 < found.high < 1
 

@@ -35,8 +35,8 @@ def write_federation_report(result: FederationResult) -> Path:
 
 def samples(result: FederationResult) -> list[tuple[int, str]]:
     """What an adversary made in every round, if there is one who makes images: the round and its picture."""
-    found = [(one.number, Findings(result.directory).picture(one.number)) for one in result.rounds]
-    return [(number, data_address(picture)) for number, picture in found if picture.is_file()]
+    findings = Findings(result.directory)
+    return [(number, data_address(findings.picture(number))) for number in findings.rounds(len(result.rounds))]
 
 
 def curves(rounds: tuple[Round, ...]) -> str:

@@ -27,7 +27,7 @@ from glasshouse.functional.roc import measure
 from glasshouse.membership.queries import views
 from glasshouse.metrics import Metric
 from glasshouse.registry import setting
-from glasshouse.studies.forgery import Forgery, judge_forgery
+from glasshouse.studies.forgery import Forgery, gather
 from glasshouse.studies.materials import unlike
 from glasshouse.studies.sightings import Row, Scene, victims
 from glasshouse.training import Samples
@@ -147,9 +147,8 @@ def audit_federation(
         progress((number + 1) / len(work))
     set_weights(model, ledger.sent(settings.round + 1))
     told = _told(plan, settings, held, others, model)
-    forgery = judge_forgery(
-        plan, directory, len(rounds), others, class_names, settings.judges, out=out, root=root, seed=settings.seed
-    )
+    evidence = gather(plan, directory, len(rounds), root)
+    forgery = None if evidence is None else evidence.judged(others, settings.judges, out=out, seed=settings.seed)
     result = FederationAuditResult(out, plan, settings, tuple(rows), told, forgery, tuple(failures))
     write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
     return result

@@ -12,15 +12,16 @@ from torch import Tensor
 from glasshouse.errors import SettingError
 from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.adversaries.gan import GAN
-from glasshouse.federated.holdings import dealt
+from glasshouse.federated.holdings import dealt, open_pool
 from glasshouse.federated.plan import Federation
 from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.functional.threads import one_thread
 from glasshouse.metrics import Metric
+from glasshouse.registry import complete_spec
 from glasshouse.studies.judge import Judge, train_judge
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
 from glasshouse.training import Samples
-from glasshouse.types import Interval
+from glasshouse.types import ImageSpec, Interval
 
 COMPARED = 24  # samples whose nearest images are looked for: each is compared with all images
 PER_CLASS = 20  # most images of a class that a sample may be near to, as many of each
@@ -45,7 +46,7 @@ class Nearness:
 
 @dataclass(frozen=True, slots=True)
 class Forgery:
-    """What the samples of a round show; ``history`` is the share that the judge took for the target in every round.
+    """What the samples of the last of ``rounds`` show; ``history`` is the share taken for the target in each of them.
 
     The judge learned from ``taught`` images that no client has; ``accuracy`` is how often it is right on images of
     clients, ``accuracy_target`` on those of the target. Intervals are over samples of one generator, not over runs.
@@ -53,7 +54,7 @@ class Forgery:
 
     adversary: str
     target: str
-    round: int
+    rounds: tuple[int, ...]
     history: tuple[Interval, ...]
     chance: float
     taught: int
@@ -70,59 +71,87 @@ class Forgery:
         return self.history[-1]
 
 
-def judge_forgery(
-    plan: Federation,
-    directory: Path,
-    rounds: int,
-    strangers: Samples,
-    class_names: tuple[str, ...],
-    judges: Mapping[str, Metric],
-    *,
-    out: Path,
-    root: Path | None,
-    seed: int,
-) -> Forgery | None:
-    """Score what the adversary of a federation made in all rounds, if it has one who makes images."""
-    adversary = plan.malicious
-    if not isinstance(adversary, GAN):
-        return None
-    rng = torch.Generator().manual_seed(seed)
-    target = class_names.index(adversary.target)
-    held = [dealt(plan, client, class_names, root) for client in range(plan.clients)]
-    images = torch.cat([one.in_epoch(0).images for one in held])
-    labels = torch.cat([one.labels for one in held])
-    image = held[0].spec
-    made = [Findings(directory).samples(number, image.height) for number in range(rounds)]
-    chosen = evenly(labels, PER_CLASS, rng)
-    with one_thread():
-        judge, taught = _taught(strangers, target, rng, seed)
-        history = tuple(judged(judge, samples, target) for samples in made)
-        asked = torch.randperm(len(images), generator=rng)[:TAUGHT]
-        seen, near = made[-1][:COMPARED], images[chosen]
-        nearness = {
-            text: nearest(metric, seen, near, labels[chosen], target, class_names)
-            for text, metric in judges.items()
-            if metric.why_not(image, len(near)) is None
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """The samples of every round that an adversary took part in, and the images of all clients."""
+
+    adversary: GAN
+    made: Mapping[int, Tensor]
+    images: Tensor
+    labels: Tensor
+    class_names: tuple[str, ...]
+    spec: ImageSpec
+
+    @property
+    def target(self) -> int:
+        """The number of the class that the adversary is after."""
+        return self.class_names.index(self.adversary.target)
+
+    @property
+    def private(self) -> Samples:
+        """The images of the target, which the adversary does not hold."""
+        own = self.labels == self.target
+        return Samples(self.images[own], self.labels[own])
+
+    def judged(self, strangers: Samples, metrics: Mapping[str, Metric], *, out: Path, seed: int) -> Forgery:
+        """Score the samples, with a judge who learns from strangers' images; a few are kept as pictures."""
+        rng = torch.Generator().manual_seed(seed)
+        with one_thread():
+            judge, taught = _taught(strangers, self.target, rng, seed)
+            asked = torch.randperm(len(self.images), generator=rng)[:TAUGHT]
+            chosen = evenly(self.labels, PER_CLASS, rng)
+            last = self.made[max(self.made)]
+            return Forgery(
+                adversary=complete_spec(self.adversary),
+                target=self.adversary.target,
+                rounds=tuple(self.made),
+                history=tuple(taken_for(judge, samples, self.target) for samples in self.made.values()),
+                chance=1 / len(self.labels.unique()),
+                taught=taught,
+                accuracy=accuracy(judge, Samples(self.images[asked], self.labels[asked])),
+                accuracy_target=accuracy(judge, self.private),
+                images_per_class=int((self.labels[chosen] == self.target).sum()),
+                classes=len(self.labels.unique()),
+                nearness=self._nearness(metrics, last[:COMPARED], chosen),
+                pictures=_pictures(out, self.private.images, last[:SHOWN]),
+            )
+
+    def _nearness(self, metrics: Mapping[str, Metric], samples: Tensor, chosen: Tensor) -> dict[str, Nearness]:
+        """By every metric that is defined for such images."""
+        images, labels = self.images[chosen], self.labels[chosen]
+        usable = {text: one for text, one in metrics.items() if one.why_not(self.spec, len(images)) is None}
+        return {
+            text: nearest(metric, samples, images, labels, self.target, self.class_names)
+            for text, metric in usable.items()
         }
-    return Forgery(
-        adversary=str(plan.adversary),
-        target=adversary.target,
-        round=rounds - 1,
-        history=history,
-        chance=1 / len(set(labels.tolist())),
-        taught=taught,
-        accuracy=_accuracy(judge, images[asked], labels[asked]),
-        accuracy_target=_accuracy(judge, images[labels == target][:TAUGHT], labels[labels == target][:TAUGHT]),
-        images_per_class=int((labels[chosen] == target).sum()),
-        classes=len(set(labels.tolist())),
-        nearness=nearness,
-        pictures=_pictures(out, images[labels == target], seen[:SHOWN]),
+
+
+def gather(plan: Federation, directory: Path, rounds: int, root: Path | None) -> Evidence | None:
+    """What there is to score of a federation with so many finished rounds, if an adversary makes images in it."""
+    adversary, findings = plan.malicious, Findings(directory)
+    if not isinstance(adversary, GAN) or not findings.rounds(rounds):
+        return None
+    test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+    class_names = plan.class_names(test.class_names)
+    held = [dealt(plan, client, class_names, root) for client in range(plan.clients)]
+    return Evidence(
+        adversary,
+        {number: findings.samples(number, test.spec.height) for number in findings.rounds(rounds)},
+        torch.cat([one.in_epoch(0).images for one in held]),
+        torch.cat([one.labels for one in held]),
+        class_names,
+        test.spec,
     )
 
 
-def judged(judge: Judge, samples: Tensor, target: int) -> Interval:
+def taken_for(judge: Judge, samples: Tensor, target: int) -> Interval:
     """The share of samples that a judge takes for the target."""
     return share_interval(int((judge(samples) == target).sum()), len(samples))
+
+
+def accuracy(judge: Judge, samples: Samples) -> Interval:
+    """How often a judge is right."""
+    return share_interval(int((judge(samples.images) == samples.targets).sum()), len(samples.targets))
 
 
 def evenly(labels: Tensor, most: int, rng: torch.Generator) -> Tensor:
@@ -164,10 +193,6 @@ def _taught(strangers: Samples, target: int, rng: torch.Generator, seed: int) ->
             "another class. Federate with --test naming images of all classes."
         )
     return train_judge(strangers.images[chosen], labels, seed), len(chosen)
-
-
-def _accuracy(judge: Judge, images: Tensor, labels: Tensor) -> Interval:
-    return share_interval(int((judge(images) == labels).sum()), len(labels))
 
 
 def _pictures(out: Path, truth: Tensor, samples: Tensor) -> tuple[tuple[str, str], ...]:

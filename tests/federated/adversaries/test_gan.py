@@ -83,7 +83,7 @@ def test_the_update_is_an_honest_one_on_own_images_and_fakes(plan, place, carry_
     own = dealt(plan, 1, class_names, None)
     member = Member.simulated(1, plan.seed)
     forger = Forger(own.spec, latent=8, width=4, lr=adversary.lr, seed=0)
-    forger.restore(Findings(place).state(1))
+    forger.restore(Findings(place).before(2))
     made = forger.samples(8, rng=member.generator("fakes", 1))
     model = network(plan, own.spec)
     set_weights(model, ledger.sent(1))
@@ -105,7 +105,7 @@ def test_pictures_of_every_round_are_kept_and_read_back(place):
     assert not findings.samples(0, 8).equal(findings.samples(1, 8))
     member = Member.simulated(1, 0)
     forger = Forger(dataclasses.replace(load("digits").spec, classes=11), latent=8, width=4, lr=1e-3, seed=0)
-    forger.restore(findings.state(1))
+    forger.restore(findings.before(2))
     again = forger.samples(64, rng=member.generator("shown"))
     assert samples.sub(again).abs().max() <= 0.5 / 255 + 1e-6
 
@@ -118,7 +118,7 @@ def test_a_killed_run_goes_on_to_the_same_result(plan, place, carry_out, tmp_pat
         (tmp_path / "out" / file).unlink()
     again = carry_out(plan, tmp_path / "out")
     assert all(one.equal(two) for one, two in zip(states(ledger, 2), states(again, 2), strict=True))
-    first, second = (Findings(folder).state(1) for folder in (place, tmp_path / "out"))
+    first, second = (Findings(folder).before(2) for folder in (place, tmp_path / "out"))
     assert all(value.equal(second[name]) for name, value in first.items())
 
 
@@ -177,7 +177,7 @@ def test_the_audit_scores_the_samples_in_table_json_and_page(place, monkeypatch)
     found = json.loads((place / "audit" / "federation_audit.json").read_text(), parse_constant=pytest.fail)
     assert [row["victim"] for row in found["rows"]] == ["client 0"]  # and never the adversary
     forged = found["forgery"]
-    assert (forged["target"], forged["round"], forged["classes"], len(forged["history"])) == ("3", 1, 10, 2)
+    assert (forged["target"], forged["rounds"], forged["classes"], len(forged["history"])) == ("3", [0, 1], 10, 2)
     assert forged["accuracy"]["mean"] > 0.7
     assert forged["taught"] == 297  # all test images
     samples = Findings(place).samples(1, 8)

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from glasshouse.data.images import read_image
 from glasshouse.data.pixels import to_pixels, to_png, to_tensor
-from glasshouse.errors import StudyError
 from glasshouse.federated.records import read_tensors
 from glasshouse.files import write_atomic
 
@@ -30,9 +29,14 @@ class Findings:
         rows = [torch.cat(list(row), dim=2) for row in samples.split(COLUMNS)]
         write_atomic(self.picture(number), to_png(to_pixels(torch.cat(rows, dim=1))))
 
-    def state(self, number: int) -> dict[str, Tensor]:
-        """What a round left for the next."""
-        return read_tensors(self.directory / f"{number:03d}.safetensors")
+    def before(self, number: int) -> dict[str, Tensor] | None:
+        """What the last round before this one that the adversary took part in left to go on from."""
+        earlier = self.rounds(number)
+        return read_tensors(self.directory / f"{earlier[-1]:03d}.safetensors") if earlier else None
+
+    def rounds(self, count: int) -> list[int]:
+        """The rounds, of the first so many, in which the adversary took part."""
+        return [number for number in range(count) if self.picture(number).is_file()]
 
     def picture(self, number: int) -> Path:
         """Where the samples of a round are."""
@@ -40,7 +44,5 @@ class Findings:
 
     def samples(self, number: int, height: int) -> Tensor:
         """The samples of a round as they are stored, (N, C, H, W) in [0, 1], of that height."""
-        if not self.picture(number).is_file():
-            raise StudyError(f"{self.picture(number)} is missing: the adversary took no part in round {number}.")
         whole = to_tensor(read_image(self.picture(number)))
         return torch.cat([torch.stack(row.chunk(COLUMNS, dim=2)) for row in whole.split(height, dim=1)])

@@ -105,6 +105,7 @@ class GAN(Adversary):
     def _forger(self, image: ImageSpec, member: Member, findings: Findings, number: int) -> Forger:
         """The forger as the round before left it."""
         forger = Forger(image, latent=self.latent, width=self.width, lr=self.lr, seed=member.seed("generator"))
-        if number:
-            forger.restore(findings.state(number - 1))
+        left = findings.before(number)
+        if left is not None:
+            forger.restore(left)
         return forger
