@@ -111,6 +111,7 @@ class Dataset(ABC):
     name: ClassVar[str]
     source: ClassVar[str]
     terms: ClassVar[str]
+    individuals: ClassVar[bool] = False  # classes are people or breeds, told by comparing rather than by naming
 
     size: int | None = setting(None, "crop to the centre square and resize to this many pixels")
     channels: int | None = setting(None, "turn to grey (1) or colour (3)")

@@ -109,6 +109,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             outcome TEXT
         )""",
     ),
+    (  # 5: how surely a classifier sees the original, which people are not asked
+        "ALTER TABLE votes ADD COLUMN grade DOUBLE PRECISION CHECK (grade BETWEEN 0 AND 1)",
+    ),
 )
 
 
