@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 
 PlanT = TypeVar("PlanT", bound="DataclassInstance")
 HEAD = "A Glasshouse study. The same command, or the same plan, continues it."
+KIND = "kind"
 LARGEST = 2**63 - 1  # the whole numbers that every reader of TOML knows end here
 WORDS = {str: "a text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def to_toml(plan: DataclassInstance, *, schema: int) -> str:
-    """A plan as commented TOML."""
+def to_toml(plan: DataclassInstance, *, schema: int, name: str | None = None) -> str:
+    """A plan as commented TOML; ``name`` says which kind of plan it is, where one directory may hold several."""
     document = tomlkit.document()
     document.add(tomlkit.comment(HEAD))
     document.add("schema", tomlkit.item(schema))
+    if name is not None:
+        document.add(KIND, tomlkit.item(name))
     for field in dataclasses.fields(plan):
         value = getattr(plan, field.name)
         if value is None:
@@ -56,13 +60,19 @@ def from_toml(path: Path, kind: type[PlanT], *, schema: int) -> PlanT:
     return read(path, kind, schema=schema).plan
 
 
+def kind_of(path: Path, known: Collection[str], default: str) -> str:
+    """Which kind of plan a file holds; one that says nothing holds the default."""
+    text, found = _parsed(path)
+    kind = found.get(KIND, default)
+    if kind not in known:
+        raise _error(path, text, UnknownNameError("kind of study", str(kind), known), KIND)
+    return str(kind)
+
+
 def read(path: Path, kind: type[PlanT], *, schema: int) -> Written[PlanT]:
     """Read a plan of one kind with its text; anything that is not one is refused with reason and line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        found: dict[str, Any] = tomllib.loads(text)
-    except (OSError, ValueError, RecursionError) as error:  # TOML itself names its lines
-        raise StudyError(f"{path} is not a readable plan ({error}).") from error
+    text, found = _parsed(path)
+    found.pop(KIND, None)
     written = found.pop("schema", None)
     if written != schema:
         raise _error(path, text, f"the plan has schema {written}, this Glasshouse reads {schema}.", "schema")
@@ -78,6 +88,14 @@ def read(path: Path, kind: type[PlanT], *, schema: int) -> Written[PlanT]:
         return Written(path, text, kind(**settings))
     except SettingError as error:
         raise _error(path, text, error, _named(str(error), settings)) from error
+
+
+def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:  # TOML itself names its lines
+        raise StudyError(f"{path} is not a readable plan ({error}).") from error
 
 
 def _error(path: Path, text: str, reason: object, key: str, value: object = None) -> StudyError:

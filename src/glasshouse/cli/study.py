@@ -26,15 +26,15 @@ def new(
     from glasshouse.errors import StudyError
     from glasshouse.files import write_atomic
     from glasshouse.studies import presets
-    from glasshouse.studies.grid.plan import to_toml
+    from glasshouse.studies.reading import to_toml
     from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 
-    grid = presets.create(preset, scale)
+    plan = presets.create(preset, scale)
     file = directory / PLAN_FILE
     if file.exists():
         raise StudyError(f"{file} is there already: edit it, run it ('glasshouse study run'), or use another place.")
     refuse_foreign(directory)
-    write_atomic(file, to_toml(grid).encode())
+    write_atomic(file, to_toml(plan).encode())
     print(f"Plan: {file}\nEdit it, then run it:\n  glasshouse study run {directory}")
 
 

@@ -13,6 +13,7 @@ from glasshouse.studies.grid.estimate import Estimate
 from glasshouse.studies.grid.results import GridResult
 from glasshouse.studies.grid.status import Count, Status
 from glasshouse.studies.results import Setup
+from glasshouse.types import JSON
 
 MOST_FAILURES = 10  # lines; the rest is counted
 MEGABYTE = 2**20
@@ -62,6 +63,17 @@ def show_result(result: GridResult) -> None:
     lost = [one for one in result.targets if one.state == "failed"]
     _failures(console, [f"{one.target.dataset}, {one.target.model}, {one.target.recipe}: {one.reason}" for one in lost])
     _failures(console, [f"{one.setup.model}, {one.setup.defense}: {one.reason}" for one in result.failures])
+
+
+def show_federations(found: JSON) -> None:
+    """One line per federation: how often its model is right on test images, in each way that it can be asked."""
+    table = Table("data", "model", "defense", "seed", "accuracy", title=found["settings"]["title"])
+    for row in found["rows"]:
+        asked = row.get("accuracy", {}).items()
+        right = ", ".join(f"{query} {parts['test']['mean']:.1%}" for query, parts in asked)
+        names = row["dataset"], row["model"], row["defense"], str(row["seed"])
+        table.add_row(*names, right or row.get("failed", "pending"))
+    Console().print(table)
 
 
 def show_differences(found: Sequence[Difference]) -> None:

@@ -26,6 +26,7 @@ from glasshouse.studies.choices import Choices
 from glasshouse.studies.executors import Executor, Inline, Local
 from glasshouse.studies.materials import Materials, from_dataset, from_tensors
 from glasshouse.studies.plan import DEFAULT_METRICS, Plan
+from glasshouse.studies.ray_engine import Ray
 from glasshouse.studies.results import AuditResult, collect
 from glasshouse.studies.runner import RunProgress, Summary, run
 from glasshouse.studies.scoring import check_pictures, measures, score
@@ -34,7 +35,6 @@ from glasshouse.studies.tuning import CALIBRATION, tuned_cases
 from glasshouse.types import BatchNorm, Stage
 
 FEWEST_CLASSES = 10  # a model built for two labels would tell them by its shape
-ENGINES: dict[str, Callable[[int], Executor]] = {"inline": lambda workers: Inline(), "local": Local}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,7 @@ class Running:
 
     engine: str = "inline"
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    address: str = "local"
     minutes: float | None = None
     progress: RunProgress = lambda done, total: None
     tuning_progress: RunProgress = lambda done, total: None
@@ -61,7 +62,14 @@ class Running:
 
     def executor(self) -> Executor:
         """Where the cases are worked on."""
-        return ENGINES[self.engine](self.workers)
+        return ENGINES[self.engine](self)
+
+
+ENGINES: dict[str, Callable[[Running], Executor]] = {
+    "inline": lambda running: Inline(),
+    "local": lambda running: Local(running.workers),
+    "ray": lambda running: Ray(running.workers, running.address),
+}
 
 
 def check_plan(plan: Plan) -> None:

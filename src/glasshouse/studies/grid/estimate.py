@@ -84,8 +84,10 @@ def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, pro
             weights += sum(len(own.to_weights(_network(part, one))) * len(one.checkpoints) for one in part.targets)
             pictures += (grid.images + sum(len(case.images) for case in expanded)) * math.prod(part.lessons.spec.shape)
         progress(len(parts), len(parts))
-    spent = (one / HOUR for one in (training, tuning, attacking))
-    return Estimate(sum(len(part.targets) for part in parts), cases, *spent, weights + pictures, workers)
+    networks = sum(len(part.targets) for part in parts)
+    return Estimate(
+        networks, cases, training / HOUR, tuning / HOUR, attacking / HOUR, disk=weights + pictures, workers=workers
+    )
 
 
 def _parts(grid: Grid, root: Path | None, download: bool) -> Iterator[_Part]:
@@ -155,7 +157,7 @@ def _timed(grid: Grid, part: _Part, cases: list[Case]) -> Mapping[tuple[str, str
 
 def _seconds(grid: Grid, part: _Part, case: Case) -> float:
     attack = attacks.create(case.attack_spec)
-    steps = all_settings(attack).get("steps")
+    steps: int | None = all_settings(attack).get("steps")
     if steps is None or steps <= MORE:
         return _spent(grid, part, case, attack)
     few, more = (_spent(grid, part, case, with_steps(attack, count)) for count in (FEW, MORE))

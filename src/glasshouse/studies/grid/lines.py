@@ -10,8 +10,8 @@ from glasshouse.errors import StudyError
 from glasshouse.metrics import Metric, create
 from glasshouse.store import DATABASE_FILE, CaseRecord, ImageRecord, ReconstructionRecord, Store, Votes
 from glasshouse.studies.grid.plan import FRESH, Grid
-from glasshouse.studies.grid.reading import read_plan
 from glasshouse.studies.grid.results import UNTRAINED
+from glasshouse.studies.reading import read_grid
 from glasshouse.studies.scoring import IDENTIFIED, MARGINS, Scores, score_name, shows
 from glasshouse.votes.judgement import Judgement, judge
 
@@ -73,7 +73,7 @@ class _Known:
 
 def lines(directory: Path) -> list[Line]:
     """Every reconstruction that the plan asks for, in the order of the plan."""
-    grid = read_plan(directory)
+    grid = read_grid(directory)
     if not (directory / DATABASE_FILE).is_file():
         raise StudyError(f"{directory} holds no results: run 'glasshouse study run {directory}' first.")
     store, votes = Store(directory / DATABASE_FILE), Votes(directory / DATABASE_FILE)

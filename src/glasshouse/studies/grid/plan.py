@@ -13,6 +13,7 @@ from glasshouse.studies.plan import Plan as AuditPlan
 from glasshouse.types import BatchNorm
 
 SCHEMA = 1
+NAME = "grid"
 FRESH = 0  # the checkpoint before any training
 
 
@@ -108,7 +109,7 @@ class Grid:
 
 def to_toml(grid: Grid) -> str:
     """The plan as commented TOML."""
-    return plans.to_toml(grid, schema=SCHEMA)
+    return plans.to_toml(grid, schema=SCHEMA, name=NAME)
 
 
 def from_toml(path: Path) -> Grid:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from glasshouse.store import DATABASE_FILE, CaseRecord, Store
 from glasshouse.studies.grid.plan import Grid
-from glasshouse.studies.grid.reading import read_plan
+from glasshouse.studies.reading import read_grid
 from glasshouse.types import JSON
 
 
@@ -46,7 +46,7 @@ class Status:
 
 def status(directory: Path) -> Status:
     """Look at a study; nothing is locked and nothing is written."""
-    grid = read_plan(directory)
+    grid = read_grid(directory)
     targets, cases = _records(directory)
     networks = Count.of(targets, _networks(grid))
     named = [(_network(one), one) for one in targets] + [(_case(one), one) for one in cases]

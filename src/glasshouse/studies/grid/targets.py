@@ -154,6 +154,14 @@ class School:
     lessons: Mapping[str, Lessons]
     module: nn.Module | None = None
 
+    def packed(self) -> School:
+        """The same school for another machine: it reads no files."""
+        return self
+
+    def unpacked(self) -> School:
+        """The same school where it came to."""
+        return self
+
     def perform(self, targets: Sequence[Target], progress: Progress) -> list[Trained]:
         """Train targets one after another on one thread."""
         with one_thread():

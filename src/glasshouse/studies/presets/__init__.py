@@ -1,4 +1,4 @@
-"""Plans to begin with: one file each, with ``laptop()`` and ``paper()``, each of which returns a Grid."""
+"""Plans to begin with: one file each, with ``laptop()`` and ``paper()``, each of which returns a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pkgutil
 
 from glasshouse import checks
 from glasshouse.errors import UnknownNameError
-from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.reading import AnyPlan
 
 SCALES = ("laptop", "paper")
 
@@ -17,13 +17,13 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
-def create(name: str, scale: str) -> Grid:
+def create(name: str, scale: str) -> AnyPlan:
     """The plan of a preset at a scale: 'laptop' ends within hours, 'paper' has the counts of the papers."""
     if name not in names():
         raise UnknownNameError("preset", name, names())
     checks.one_of("scale", scale, SCALES)
-    grid: Grid = getattr(importlib.import_module(f"{__name__}.{name}"), scale)()
-    return grid
+    plan: AnyPlan = getattr(importlib.import_module(f"{__name__}.{name}"), scale)()
+    return plan
 
 
 def summary(name: str) -> str:
