@@ -66,6 +66,14 @@ def export(directory: Directory, file: Annotated[Path, typer.Argument(help="FILE
 
 
 @study.command()
+def report(directory: Directory) -> None:
+    """Write DIR/report/index.html from what the study holds."""
+    from glasshouse.reports.grid import write_grid_report
+
+    print(f"Report: {write_grid_report(directory)}")
+
+
+@study.command()
 def compare(
     first: Annotated[Path, typer.Argument(help="study directory")],
     second: Annotated[Path, typer.Argument(help="another one")],

@@ -134,13 +134,11 @@ def _connected(address: str, workers: int) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    own = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
+    own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise StudyError(
-            f"There is no Ray cluster at '{address}' ({error}): begin one: 'ray start --head'."
-        ) from error
+        raise StudyError(f"There is no Ray cluster at '{address}' ({error}): begin one: 'ray start --head'.") from error
     try:
         yield ray
     finally:
