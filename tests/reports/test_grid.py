@@ -9,7 +9,7 @@ import pytest
 from glasshouse.reports.grid import write_grid_report
 from glasshouse.reports.grid_advice import advice, headline
 from glasshouse.reports.grid_figures import front
-from glasshouse.reports.grid_view import agreement, places
+from glasshouse.reports.grid_view import agreement, leaderboard
 from glasshouse.studies.audit import Running
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.program import carry_out
@@ -47,12 +47,13 @@ def test_the_page_stands_alone_and_escapes(directory):
 
 
 def test_the_leaderboard_has_every_setup_once_the_worst_first(directory):
-    results = read_results(directory)
-    found = places(results)
-    assert len(found) == len({place.names for place in found}) == 4
-    orders = [place.seen.order for place in found]
+    found = leaderboard(read_results(directory))
+    assert found.heads == ("network", "defense")
+    assert "model lenet:width=4" in found.same
+    assert len(found.places) == len({place.names for place in found.places}) == 4
+    orders = [place.seen.order for place in found.places]
     assert orders == sorted(orders, reverse=True)
-    assert all(len(place.values) == 3 for place in found)
+    assert all(len(place.values) == 3 for place in found.places)
 
 
 def test_metrics_that_are_functions_of_one_another_agree():

@@ -34,7 +34,7 @@ def render(directory: Path) -> str:
         head=grid_advice.headline(results),
         advice=grid_advice.advice(results),
         columns=columns(results),
-        places=grid_view.places(results),
+        board=grid_view.leaderboard(results),
         tradeoff=Markup(grid_figures.tradeoff(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
         agreement=grid_view.agreement(results),
         metric=metric,

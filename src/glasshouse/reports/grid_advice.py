@@ -41,6 +41,8 @@ def headline(results: JSON) -> str:
     if not found:
         return "Nothing was finished yet, so nothing can be said."
     worst = max(found, key=lambda one: one["mean"])
+    if worst["mean"] == 0:
+        return "No private image could be seen by these attacks at these settings."
     return (
         f"At worst {worst['mean']:.0%} of {worst['images']} private images could be seen: {worst['dataset']}, "
         f"{worst['model']}, defense {worst['defense']}."

@@ -30,6 +30,7 @@ def tradeoff(results: JSON) -> str:
         axes.plot(*zip(*best, strict=True), "-", color=INK, alpha=0.5, label="nothing is better in both")
         axes.set_xlabel("accuracy of the network")
         axes.set_ylabel("share of images seen")
+        axes.set_ylim(-0.05, 1.05)
         axes.grid(alpha=0.2, color=INK)
         axes.legend(fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
         return svg(figure)

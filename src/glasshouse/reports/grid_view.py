@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scipy.stats import kendalltau
@@ -17,6 +17,7 @@ from glasshouse.types import JSON
 
 SHOWN = 12  # pictures at each end
 PERCEPTUAL = ("semsim", "lpips", "ssim", "psnr", "mse")  # the first that a study has orders its pictures
+HEADS = ("data", "model", "network", "defense", "attack")
 FEWEST_RANKED = 3  # setups below which two metrics always agree, or never
 
 
@@ -60,8 +61,25 @@ def key(row: JSON) -> tuple[object, ...]:
     return row["dataset"], row["model"], threat["round"], row["defense"], row["attack"], threat["batchnorm"]
 
 
-def places(results: JSON) -> list[PlaceRow]:
-    """The leaderboard: every setup, those where most was seen first."""
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Every setup, those where most was seen first; what is the same everywhere is no column, but said once."""
+
+    heads: tuple[str, ...]
+    same: str
+    places: tuple[PlaceRow, ...]
+
+
+def leaderboard(results: JSON) -> Leaderboard:
+    """The leaderboard with the columns that tell its setups apart."""
+    found = _places(results)
+    telling = [at for at in range(len(HEADS)) if len({place.names[at] for place in found}) > 1]
+    rows = tuple(replace(place, names=tuple(place.names[at] for at in telling)) for place in found)
+    same = [f"{HEADS[at]} {found[0].names[at]}" for at in range(len(HEADS)) if found and at not in telling]
+    return Leaderboard(tuple(HEADS[at] for at in telling), ", ".join(same), rows)
+
+
+def _places(results: JSON) -> list[PlaceRow]:
     by_setup: dict[tuple[object, ...], dict[str, JSON]] = {}
     for row in results["rows"]:
         by_setup.setdefault(key(row), {})[row["metric"]] = row
