@@ -63,10 +63,10 @@ def from_toml(path: Path, kind: type[PlanT], *, schema: int) -> PlanT:
 def kind_of(path: Path, known: Collection[str], default: str) -> str:
     """Which kind of plan a file holds; one that says nothing holds the default."""
     text, found = _parsed(path)
-    kind = found.get(KIND, default)
+    kind = str(found.get(KIND, default))
     if kind not in known:
-        raise _error(path, text, UnknownNameError("kind of study", str(kind), known), KIND)
-    return str(kind)
+        raise _error(path, text, UnknownNameError("kind of study", kind, known), KIND)
+    return kind
 
 
 def read(path: Path, kind: type[PlanT], *, schema: int) -> Written[PlanT]:

@@ -78,7 +78,7 @@ def test_status_export_compare_and_report(directory, tmp_path):
     assert "networks" in glasshouse_here("status", directory).stdout
     assert "4 reconstructions" in glasshouse_here("export", directory, tmp_path / "table.csv").stdout
     assert len((tmp_path / "table.csv").read_text().splitlines()) == 5
-    assert "second - first" in glasshouse_here("compare", directory, directory).stdout.replace("\n", " ")
+    assert "Differences, paired by image" in glasshouse_here("compare", directory, directory).stdout
     assert "index.html" in glasshouse_here("report", directory).stdout.replace("\n", "")
 
 

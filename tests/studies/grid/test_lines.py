@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 
 import pytest
 
 from glasshouse.errors import SettingError, StudyError
-from glasshouse.studies.audit import Running
+from glasshouse.store import DATABASE_FILE, Score, Store
 from glasshouse.studies.grid.comparison import compare
 from glasshouse.studies.grid.export import export, to_csv, to_parquet
 from glasshouse.studies.grid.lines import lines
-from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.status import status
 
 
@@ -67,17 +65,24 @@ def test_a_study_does_not_differ_from_itself(finished):
     assert len(found) == 6 * 3
 
 
-def test_differences_are_paired_by_image_and_have_a_sign(grid, finished, tmp_path):
-    harder = replace(grid, attacks=("invgrad:steps=3",), recipes=("none",), epochs=1, checkpoints=(0, 1))
-    carry_out(harder, tmp_path / "other", Running())
-    found = compare(finished, tmp_path / "other")  # the trained networks differ in their epochs
-    assert {(one.recipe, one.difference.mean) for one in found} == {("fresh", 0.0)}
+def test_differences_are_second_minus_first(finished, study):
+    store = Store(study / DATABASE_FILE)
+    store.add_scores(
+        Score(key, place, name, value + 1)
+        for (key, place, name), value in store.scores().items()
+        if name.startswith("psnr") and value is not None
+    )
+    store.close()
+    found = {(one.metric, round(one.difference.mean, 9)) for one in compare(finished, study)}
+    assert found == {("mse", 0.0), ("psnr", 1.0), ("ssim", 0.0)}
 
 
-def test_studies_without_a_common_setup_are_refused(grid, finished, tmp_path):
-    carry_out(replace(grid, recipes=("crop",), checkpoints=(1,), epochs=1), tmp_path / "other", Running())
+def test_studies_without_a_common_setup_are_refused(finished, study):
+    store = Store(study / DATABASE_FILE)
+    store.reset([one.key for one in store.cases()])
+    store.close()
     with pytest.raises(StudyError, match="no finished setup in common"):
-        compare(finished, tmp_path / "other")
+        compare(finished, study)
 
 
 def test_status_counts_networks_cases_and_disk(finished):
