@@ -28,14 +28,18 @@ class ConvLayer(Layer):
 
     def __init__(self, module: nn.Conv2d, path: str, group: int) -> None:
         super().__init__(module, path, group)
-        weight = module.weight.detach()
-        self.outputs, self.inputs, self.kernel, _ = weight.shape
+        self.outputs, self.inputs, self.kernel, _ = module.weight.shape
         self.stride, self.padding = int(module.stride[0]), int(module.padding[0])
+        self.by_row = False
+        self.hold(module.weight.detach(), None if module.bias is None else module.bias.detach())
+
+    def hold(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Take these weights (outputs, inputs, kernel, kernel), in all layouts that passes want them in."""
         self.weight = weight.contiguous(memory_format=torch.channels_last)
-        self.bias = None if module.bias is None else module.bias.detach()
+        self.bias = bias
+        self.matrix = self.pack([weight[None]])[0]
         # with stride 1 the way back is itself a convolution, with mirrored weights
         self.mirrored = weight.transpose(0, 1).flip(2, 3).contiguous(memory_format=torch.channels_last)
-        self.by_row = False
 
     @property
     def kept(self) -> int:
@@ -104,17 +108,23 @@ class ConvLayer(Layer):
             return (self._through_weights(d),)
         if self.inputs < FEW_CHANNELS:
             return (self._folded(d, weight),)
-        found = nhwc(self._through_weights(d))
-        return (nchw(self._mirrored(weight, found) if self.stride == 1 else self._scattered(weight, found)),)
+        if self.stride > 1:
+            columns = self._columns(nhwc(d))
+            columns.view(len(weight), -1, weight.shape[1]).baddbmm_(
+                self.d.view(len(weight), -1, self.outputs), weight.transpose(1, 2)
+            )
+            return (nchw(self._scattered(columns)),)
+        return (nchw(self._mirrored(weight, nhwc(self._through_weights(d)))),)
 
     def _through_weights(self, d: Tensor) -> Tensor:
+        """A convolution with mirrored weights; with a stride, what the kernels saw is put back in its place."""
         if self.stride == 1:
             return F.conv2d(d, self.mirrored, None, 1, self.kernel - 1 - self.padding)
-        extra = [
-            size - ((out - 1) * self.stride - 2 * self.padding + self.kernel)
-            for size, out in zip(self.size, self.out, strict=True)
-        ]
-        return F.conv_transpose2d(d, self.weight, None, self.stride, self.padding, extra)
+        return nchw(self._scattered(self._columns(nhwc(d))))
+
+    def _columns(self, d: Tensor) -> Tensor:
+        """Derivatives (N, places down, places across, kernel values) by all that the kernels saw."""
+        return d @ self.matrix[0].T
 
     def _mirrored(self, weight: Tensor, found: Tensor) -> Tensor:
         """Add the output gradient times the moved weights: a convolution with kernels turned around."""
@@ -151,20 +161,19 @@ class ConvLayer(Layer):
             return [rows[:, row : row + high].view(len(rows), high * wide, -1) for row in range(self.kernel)]
         return [rows.view(len(x) // self.group, self.group * high * wide, -1)]
 
-    def _scattered(self, weight: Tensor, found: Tensor) -> Tensor:
-        """Add the output gradient times the moved weights to the places that it came from."""
-        unfolded = torch.bmm(self.d.view(len(weight), -1, self.outputs), weight.transpose(1, 2))
-        pieces = unfolded.view(*self.d.shape[:3], self.kernel, self.kernel, self.inputs)
+    def _scattered(self, columns: Tensor) -> Tensor:
+        """Add up what came from one place: (N, places down, places across, kernel values) to (N, H, W, C)."""
+        pieces = columns.unflatten(3, (self.kernel, self.kernel, self.inputs))
         height, width = self.size
         edge = self.kernel  # room for kernels that reach over the edge
-        whole = found.new_zeros(len(found), height + 2 * edge, width + 2 * edge, self.inputs)
+        whole = columns.new_zeros(len(columns), height + 2 * edge, width + 2 * edge, self.inputs)
         start, step, (down, across) = edge - self.padding, self.stride, self.out
         for row in range(self.kernel):
             for column in range(self.kernel):
                 top, left = start + row, start + column
                 place = whole[:, top : top + down * step : step, left : left + across * step : step]
                 place += pieces[:, :, :, row, column]
-        return found.add_(whole[:, edge : edge + height, edge : edge + width])
+        return whole[:, edge : edge + height, edge : edge + width].contiguous()
 
 
 def nhwc(x: Tensor) -> Tensor:

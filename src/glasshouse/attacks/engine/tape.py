@@ -13,6 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
 from glasshouse.attacks.engine.convolution import ConvLayer
+from glasshouse.attacks.engine.folded import FoldedLayer
 from glasshouse.attacks.engine.functions import FUNCTIONS, LINEAR, MODULES, LinearMap, Rectifier
 from glasshouse.attacks.engine.layers import BatchNormLayer, Layer, LinearLayer, ModuleLayer
 from glasshouse.attacks.engine.matcher import Matcher, Stacked, parameter_bytes
@@ -216,11 +217,26 @@ class _Builder:
             return
         made, sources = self._node(node)
         places = tuple(self.places[source] for source in sources)
+        if isinstance(made, BatchNormLayer) and self._folds(made, sources[0]):
+            self.places[node] = places[0]
+            return
         made.moves = any(place in self.moving for place in places)
         self.entries.append(_Entry(made, places))
         self.places[node] = len(self.entries)
         if made.moves or isinstance(made, Layer):
             self.moving.add(len(self.entries))
+
+    def _folds(self, norm: BatchNormLayer, source: fx.Node) -> bool:
+        """Whether batch norm goes into the convolution right before it, whose output nobody else looks at."""
+        known = source.op == "call_module" and isinstance(self.model.get_submodule(str(source.target)), nn.Conv2d)
+        if not known or len(source.users) > 1:
+            return False
+        place = self.places[source] - 1
+        entry = self.entries[place]
+        if not isinstance(entry.node, ConvLayer):
+            return False
+        self.entries[place] = _Entry(FoldedLayer(entry.node, norm), entry.sources)
+        return True
 
     def _node(self, node: fx.Node) -> tuple[Node, list[fx.Node]]:
         """The node for a call, and the values that it takes."""
