@@ -31,6 +31,7 @@ class ConvLayer(Layer):
         self.outputs, self.inputs, self.kernel, _ = module.weight.shape
         self.stride, self.padding = int(module.stride[0]), int(module.padding[0])
         self.by_row = False
+        self.seen, self.arrived = Frame(self.padding), Frame(self.kernel - 1 - self.padding)
         self.hold(module.weight.detach(), None if module.bias is None else module.bias.detach())
 
     def hold(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -43,8 +44,9 @@ class ConvLayer(Layer):
 
     @property
     def kept(self) -> int:
-        """The unfolded input; its parts lie in the same memory."""
-        return self.parts[0].untyped_storage().nbytes()
+        """The unfolded input, whose parts lie in the same memory, and frames."""
+        frames = (frame.whole for frame in (self.seen, self.arrived))
+        return self.parts[0].untyped_storage().nbytes() + sum(one.nbytes for one in frames if one is not None)
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
@@ -72,7 +74,7 @@ class ConvLayer(Layer):
         self.size, self.out = x.shape[2:], y.shape[2:]
         large = self.out.numel() * self.inputs * self.kernel**2 > MANY_VALUES
         self.by_row = large and self.group == 1 and self.stride == 1 and self.kernel > 1
-        self.parts = self._unfolded(nhwc(x), self.padding, self.out)
+        self.parts = self._unfolded(self.seen.around(nhwc(x)), self.out)
         return y
 
     def back(self, d: Tensor) -> Parts:
@@ -109,7 +111,7 @@ class ConvLayer(Layer):
         if self.inputs < FEW_CHANNELS:
             return (self._folded(d, weight),)
         if self.stride > 1:
-            columns = self._columns(nhwc(d))
+            columns = nhwc(d) @ self.matrix[0].T
             columns.view(len(weight), -1, weight.shape[1]).baddbmm_(
                 self.d.view(len(weight), -1, self.outputs), weight.transpose(1, 2)
             )
@@ -117,19 +119,18 @@ class ConvLayer(Layer):
         return (nchw(self._mirrored(weight, nhwc(self._through_weights(d)))),)
 
     def _through_weights(self, d: Tensor) -> Tensor:
-        """A convolution with mirrored weights; with a stride, what the kernels saw is put back in its place."""
         if self.stride == 1:
             return F.conv2d(d, self.mirrored, None, 1, self.kernel - 1 - self.padding)
-        return nchw(self._scattered(self._columns(nhwc(d))))
-
-    def _columns(self, d: Tensor) -> Tensor:
-        """Derivatives (N, places down, places across, kernel values) by all that the kernels saw."""
-        return d @ self.matrix[0].T
+        extra = [
+            size - ((out - 1) * self.stride - 2 * self.padding + self.kernel)
+            for size, out in zip(self.size, self.out, strict=True)
+        ]
+        return F.conv_transpose2d(d, self.weight, None, self.stride, self.padding, extra)
 
     def _mirrored(self, weight: Tensor, found: Tensor) -> Tensor:
         """Add the output gradient times the moved weights: a convolution with kernels turned around."""
         flat = found.view(len(weight), -1, self.inputs)
-        parts = self._unfolded(self.d, self.kernel - 1 - self.padding, self.size)
+        parts = self._unfolded(self.arrived.around(self.d), self.size)
         places = weight.view(-1, self.kernel**2, self.inputs, self.outputs).transpose(2, 3)
         if self.outputs >= MANY_CHANNELS and self.size.numel() < FEW_PLACES:
             pieces = [piece for part in parts for piece in part.split(self.outputs, 2)]
@@ -150,13 +151,13 @@ class ConvLayer(Layer):
         columns += matrix[:, None] @ own
         return F.fold(columns.flatten(0, 1), self.size, self.kernel, padding=self.padding, stride=self.stride)
 
-    def _unfolded(self, x: Tensor, padding: int, out: Sequence[int]) -> list[Tensor]:
-        """What the kernel sees of (N, H, W, C), as matrices (problems, places, values).
+    def _unfolded(self, x: Tensor, out: Sequence[int]) -> list[Tensor]:
+        """What the kernel sees of framed images (N, H, W, C), as matrices (problems, places, values).
 
         One for each kernel row where they can be slices of the same memory; otherwise one for all.
         """
         high, wide = out
-        rows = unfold_rows(x, self.kernel, self.stride, padding, self.by_row)
+        rows = unfold_rows(x, self.kernel, self.stride, self.by_row)
         if self.by_row:
             return [rows[:, row : row + high].view(len(rows), high * wide, -1) for row in range(self.kernel)]
         return [rows.view(len(x) // self.group, self.group * high * wide, -1)]
@@ -176,6 +177,25 @@ class ConvLayer(Layer):
         return whole[:, edge : edge + height, edge : edge + width].contiguous()
 
 
+class Frame:
+    """A border of zeros for images (N, H, W, C), in memory that is used again."""
+
+    def __init__(self, border: int) -> None:
+        self.border = border
+        self.whole: Tensor | None = None
+
+    def around(self, x: Tensor) -> Tensor:
+        """The images with their border."""
+        if not self.border:
+            return x
+        count, height, width, channels = x.shape
+        shape = (count, height + 2 * self.border, width + 2 * self.border, channels)
+        if self.whole is None or self.whole.shape != shape:
+            self.whole = x.new_zeros(shape)
+        self.whole[:, self.border : -self.border, self.border : -self.border] = x
+        return self.whole
+
+
 def nhwc(x: Tensor) -> Tensor:
     """(N, C, H, W) seen as (N, H, W, C), contiguous."""
     return x.permute(0, 2, 3, 1).contiguous()
@@ -186,20 +206,19 @@ def nchw(x: Tensor) -> Tensor:
     return x.permute(0, 3, 1, 2)
 
 
-def unfold_rows(x: Tensor, kernel: int, stride: int, padding: int, by_row: bool) -> Tensor:
+def unfold_rows(x: Tensor, kernel: int, stride: int, by_row: bool) -> Tensor:
     """What the kernel sees of (N, H, W, C).
 
     Only along rows, (N, rows, places in a row, kernel * C), because slices of it serve every kernel row; otherwise
     in full, (N, rows of places, places in a row, kernel * kernel * C).
     """
-    if kernel == 1 and not padding:
+    if kernel == 1:
         return x[:, ::stride, ::stride].contiguous()
-    padded = F.pad(x, (0, 0, padding, padding, padding, padding)) if padding else x
-    count, height, width, channels = padded.shape
-    images, row, column, _ = padded.stride()
+    count, height, width, channels = x.shape
+    images, row, column, _ = x.stride()
     across = (width - kernel) // stride + 1
     if by_row:
-        return padded.as_strided((count, height, across, kernel * channels), (images, row, column, 1)).contiguous()
+        return x.as_strided((count, height, across, kernel * channels), (images, row, column, 1)).contiguous()
     down = (height - kernel) // stride + 1
     shape = (count, down, across, kernel, kernel * channels)
-    return padded.as_strided(shape, (images, stride * row, stride * column, row, 1)).contiguous()
+    return x.as_strided(shape, (images, stride * row, stride * column, row, 1)).contiguous()

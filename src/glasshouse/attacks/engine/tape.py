@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from glasshouse.attacks.engine.convolution import ConvLayer
 from glasshouse.attacks.engine.folded import FoldedLayer
-from glasshouse.attacks.engine.functions import FUNCTIONS, LINEAR, MODULES, LinearMap, Rectifier
+from glasshouse.attacks.engine.functions import FUNCTIONS, LINEAR, MODULES, LinearMap, Rectifier, Sum
 from glasshouse.attacks.engine.layers import BatchNormLayer, Layer, LinearLayer, ModuleLayer
 from glasshouse.attacks.engine.matcher import Matcher, Stacked, parameter_bytes
 from glasshouse.attacks.engine.nodes import Node, Operation, Unsupported
@@ -197,11 +197,11 @@ class _Builder:
             self._call(node)
 
     def _share_memory(self) -> None:
-        """Let a rectifier write over what nobody else looks at."""
+        """Let rectifiers and sums write over what nobody else looks at."""
         uses = Counter(source for entry in self.entries for source in entry.sources)
         for entry in self.entries:
             source = entry.sources[0] if entry.sources else 0
-            if isinstance(entry.node, Rectifier) and source and uses[source] == 1:
+            if isinstance(entry.node, Rectifier | Sum) and source and uses[source] == 1:
                 entry.node.overwrites = self.entries[source - 1].node.fresh
 
     def _constant(self, path: str) -> Any:
