@@ -44,9 +44,10 @@ class ConvLayer(Layer):
 
     @property
     def kept(self) -> int:
-        """The unfolded input, whose parts lie in the same memory, and frames."""
-        frames = (frame.whole for frame in (self.seen, self.arrived))
-        return self.parts[0].untyped_storage().nbytes() + sum(one.nbytes for one in frames if one is not None)
+        """The unfolded input, whose parts lie in the same memory, and what is framed."""
+        images = self.group * self.weight.element_size()
+        framed = self.seen.values(self.size) * self.inputs + self.arrived.values(self.out) * self.outputs
+        return self.parts[0].untyped_storage().nbytes() + images * framed
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
@@ -183,6 +184,11 @@ class Frame:
     def __init__(self, border: int) -> None:
         self.border = border
         self.whole: Tensor | None = None
+
+    def values(self, size: Sequence[int]) -> int:
+        """How many there are of a channel of this size with its border; none are kept without one."""
+        height, width = size
+        return (height + 2 * self.border) * (width + 2 * self.border) if self.border else 0
 
     def around(self, x: Tensor) -> Tensor:
         """The images with their border."""

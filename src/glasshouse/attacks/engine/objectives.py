@@ -45,9 +45,7 @@ class Cosine(Objective):
         return values, [one * _like(scales[0], one) for one in pulls]
 
     @staticmethod
-    def _distances(
-        found: Sequence[Tensor], target: Sequence[Tensor], products: Tensor
-    ) -> tuple[Tensor, list[Tensor]]:
+    def _distances(found: Sequence[Tensor], target: Sequence[Tensor], products: Tensor) -> tuple[Tensor, list[Tensor]]:
         own, other, dot = products
         tiny = torch.finfo(dot.dtype).tiny
         norms = (own.sqrt() * other.sqrt()).clamp_min(tiny)
