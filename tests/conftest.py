@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
@@ -82,16 +83,15 @@ def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
             yield url
 
 
-#: Runs the command line with words, an environment and files to print to; a text, so that it can be sent as it is.
+#: Runs a program with words, an environment and files to print to; a text, so that it can be sent as it is.
 RUN = """
 import os, sys
 os.environ.clear()
 os.environ.update(environment)
 for place, file in ((1, out), (2, errors)):
     os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), place)
-sys.argv = ["glasshouse", *words]
-from glasshouse.cli.main import main
-main()
+sys.argv = words
+exec(program, {"__name__": "__main__"})
 """
 
 
@@ -115,20 +115,27 @@ def forks() -> ForkServerContext:
     return context
 
 
-@pytest.fixture
-def glasshouse(
-    forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command line in a process of its own, forked from a server that has imported torch once for all tests."""
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
-    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def forked(forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A Python program with its words (``sys.argv[1:]``) in a process of its own, to which torch is no news."""
+
+    def run(program: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         folder = tmp_path_factory.mktemp("printed")
         printed = {name: str(folder / name) for name in ("out", "errors")}
-        given = {"words": words, "environment": {**os.environ, **environment}, **printed}
-        process = forks.Process(target=exec, args=(RUN, given))
+        given = {"program": program, "words": ["glasshouse", *words], **printed}
+        process = forks.Process(target=exec, args=(RUN, {**given, "environment": {**os.environ, **environment}}))
         process.start()
         process.join()
         out, errors = (Path(file).read_text(encoding="utf-8") for file in printed.values())
         return subprocess.CompletedProcess(words, process.exitcode or 0, out, errors)
 
     return run
+
+
+@pytest.fixture
+def glasshouse(forked: Run) -> Run:
+    """The command line in a process of its own."""
+    return partial(forked, "from glasshouse.cli.main import main; main()")
