@@ -7,7 +7,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
@@ -15,12 +15,21 @@ import numpy as np
 import pytest
 import torch
 from tests.postgres import fresh_database, running_server
+from typer.main import get_command
 
 from glasshouse import data
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
 
 torch.set_num_threads(1)
 allow_cpu_torchvision()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_made_once() -> Iterator[None]:
+    """Typer's runner makes every command anew for each call, which takes longer than most commands do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
+        yield
 
 
 @pytest.fixture
@@ -105,6 +114,13 @@ def forks() -> ForkServerContext:
             "glasshouse.studies.audit",
             "glasshouse.reports.page",
             "glasshouse.cli.main",
+            "glasshouse.cli.screen",
+            "glasshouse.attacks.invgrad",
+            "glasshouse.data.photos",
+            "glasshouse.metrics.lpips",
+            "skimage.data",
+            "skimage.io",
+            "matplotlib.figure",
             "glasshouse.annotate.serve",
             "sqlalchemy.dialects.postgresql.psycopg",
             "uvicorn.lifespan.on",
