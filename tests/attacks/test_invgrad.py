@@ -26,7 +26,7 @@ def rng(seed: int = 0) -> torch.Generator:
 
 def test_beats_the_mean_color_and_finds_its_original(lenet, small_photos, observe):
     truth = small_photos[1:2]
-    result = attacks.create("invgrad:steps=150,tv=0.01")(lenet, observe(lenet, truth, torch.tensor([1])), rng=rng())
+    result = attacks.create("invgrad:steps=300,tv=0.01")(lenet, observe(lenet, truth, torch.tensor([1])), rng=rng())
     floor = truth.mean((2, 3), keepdim=True).expand_as(truth)
     for name in ("psnr", "ssim"):
         metric = create_metric(name)
@@ -40,7 +40,7 @@ def test_strong_noise_hurts_it(lenet, small_photos, observe):
     seen = observe(lenet, truth, torch.tensor([1]))
     noised = create_defense("gaussian:sigma=10").on_gradients(seen.rounds[0].tensors, rng=rng(1))
     hidden = Observation((SharedUpdate(noised),), seen.image, 1, labels=torch.tensor([1]))
-    attack = attacks.create("invgrad:steps=120,tv=0.01")
+    attack = attacks.create("invgrad:steps=200,tv=0.01")
     clear, blurred = (attack(lenet, one, rng=rng()).images for one in (seen, hidden))
     metric = create_metric("ssim")
     assert metric(truth, clear) > metric(truth, blurred) + 0.2

@@ -58,9 +58,9 @@ def flat(gradients) -> torch.Tensor:
 )
 def test_every_image_is_clipped_by_itself(name, samples, caplog):
     """Against a slow loop, in networks that change what they computed in place, and none needs the slow loop itself."""
-    model, samples = network(name), Samples(samples.images[:2], samples.targets[:2])
+    model = network(name)
     rows = one_by_one(model, samples)
-    bound = min(float(row.norm()) for row in rows) * 1.0001  # one is clipped, one is not
+    bound = float(torch.stack([row.norm() for row in rows]).median()) * 1.0001  # some are clipped, some are not
     expected = sum(row * min(1.0, bound / float(row.norm())) for row in rows) / len(rows)
     with caplog.at_level(logging.DEBUG, logger="glasshouse"):
         found = create(f"dp_sgd:epsilon=inf,norm={bound!r}").compute(model, samples, rng=rng())
