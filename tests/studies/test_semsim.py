@@ -134,13 +134,6 @@ def test_presets_and_backbones():
     paper = recipe("paper", loss=None, margin=0.5, epochs=3, lr=None, seed=4)
     assert (paper.loss, paper.margin, paper.epochs, paper.seed) == ("triplet", 0.5, 3, 4)
     assert (paper.lr, paper.batch) == (0.1, 128)
-        "triplet",
-        0.5,
-        3,
-        0.1,
-        128,
-        4,
-    )
     assert recipe("quick", loss="contrastive").loss == "contrastive"
     with pytest.raises(SettingError, match="preset"):
         recipe("slow")

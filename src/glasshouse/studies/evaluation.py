@@ -22,6 +22,7 @@ from glasshouse.semsim import Network
 from glasshouse.studies.correlation import Correlation, correlation
 from glasshouse.studies.judgements import TEACHERS, TESTERS, Guess, Judgements, batches, kind_of, read
 from glasshouse.studies.measuring import measured
+from glasshouse.studies.ordering import Ordering, orderings
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
 from glasshouse.types import JSON
@@ -44,7 +45,8 @@ AXES: Mapping[str, Callable[[Judgements, Guess], str]] = {
 class Evaluated:
     """One training and its test: what was left out, on how much the network learned, and what the test says.
 
-    ``missing`` are metrics without a value, and why; ``failed`` is why there is no test at all.
+    ``missing`` are metrics without a value, and why; ``failed`` is why there is no test at all. ``orderings`` are a few
+    originals with what was made of them, to be looked at.
     """
 
     axis: str
@@ -54,6 +56,7 @@ class Evaluated:
     found: Correlation | None
     missing: Mapping[str, str]
     failed: str | None = None
+    orderings: tuple[Ordering, ...] = ()
 
     def to_json(self) -> JSON:
         """As plain JSON."""
@@ -115,19 +118,19 @@ def evaluate(
     with one_thread():
         for number, (axis, value) in enumerate(splits):
             progress(number, len(splits))
-            tests.append(_tested(teaching, testing, axis, value, lesson, metrics, judge))
+            tests.append(without(teaching, testing, axis, value, lesson, metrics, judge))
     progress(len(splits), len(splits))
     return Evaluation(whose(teaching), whose(testing), judge, tuple(tests))
 
 
-def _tested(
+def without(
     teaching: Judgements,
     testing: Judgements,
     axis: str,
     value: str,
     lesson: Lesson,
-    metrics: Sequence[str],
-    judge: str,
+    metrics: Sequence[str] = (),
+    judge: str = "mean",
 ) -> Evaluated:
     """One training without something, and its test on that."""
     rest = teaching.only(lambda guess: AXES[axis](teaching, guess) != value)
@@ -143,7 +146,8 @@ def _tested(
         found = correlation(people, named, source=f"{axis} {value}", judge=judge, images=len(left.guesses))
     except DataError as error:
         return Evaluated(axis, value, len(rest.originals), len(rest.guesses), None, missing, str(error))
-    return Evaluated(axis, value, len(rest.originals), len(rest.guesses), found, missing)
+    shown = orderings(left, columns["psnr"], columns["semsim"]) if "psnr" in columns else ()
+    return Evaluated(axis, value, len(rest.originals), len(rest.guesses), found, missing, orderings=shown)
 
 
 def judged_by(judgements: Judgements, judge: str) -> Judged:
