@@ -27,7 +27,7 @@ class SemSim(Metric):
     Images are resized to the network's size; grey ones are repeated over three channels.
     """
 
-    paper: ClassVar[str] = "Sun et al. 2023, Privacy Assessment on Reconstructed Images: Are Existing Metrics Faithful?"
+    paper: ClassVar[str] = "Sun et al. 2023, Privacy Assessment on Reconstructed Images, section 4.3"
     label: ClassVar[str] = "SemSim"
     leaks_when: ClassVar[Leaks] = "low"
 
