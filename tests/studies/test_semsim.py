@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tests.judged_study import make_study, vote
 
 from glasshouse.errors import DataError, SettingError, StudyError, UnknownNameError, WeightsError
@@ -105,11 +106,13 @@ def test_the_file_says_whose_judgements_and_is_the_same_by_seed(study, tmp_path)
     assert trained.judges == "classifier: alexnet, vgg16"
     assert notes(first) == notes(second)
     assert notes(first)["judges"] == trained.judges
-    assert first.read_bytes() == second.read_bytes()
+    one, two = load_file(first), load_file(second)
+    assert all(torch.equal(one[name], two[name]) for name in one)
     assert isinstance(load(first), Embedding)
+    before = first.read_bytes()
     with pytest.raises(WeightsError, match="is there already"):
         train([study], first, QUICK)
-    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes() == before
 
 
 def test_what_teaches_nothing_is_refused_and_writes_nothing(tmp_path):

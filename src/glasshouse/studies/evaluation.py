@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from glasshouse.errors import DataError, NotDefinedError
+from glasshouse.errors import DataError
 from glasshouse.functional.agreement import MISSING
 from glasshouse.functional.intervals import Array
 from glasshouse.functional.threads import one_thread
@@ -25,7 +26,7 @@ from glasshouse.studies.measuring import measured
 from glasshouse.studies.ordering import Ordering, orderings
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
-from glasshouse.types import JSON
+from glasshouse.types import JSON, ImageSpec
 from glasshouse.votes.judged import JUDGES, Judged
 
 SCHEMA = 1
@@ -157,7 +158,7 @@ def judged_by(judgements: Judgements, judge: str) -> Judged:
     for row, guess in enumerate(judgements.guesses):
         for name, hit in guess.hits.items():
             hits[row, voters[name]] = hit
-    labels = [f"{judgements.dataset_of(guess)}: {guess.condition}" for guess in judgements.guesses]
+    labels = [_label(judgements, guess) for guess in judgements.guesses]
     models = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     return Judged(
         rows=np.arange(len(labels)),
@@ -198,21 +199,28 @@ def _columns(
 def _of_sets(judgements: Judgements, people: Judged, name: str) -> Array:
     """A metric of sets for each model, at each of its images; NaN where a model has too few."""
     found = np.full(len(judgements.guesses), np.nan)
-    for model in range(len(people.models)):
-        inside = np.flatnonzero(people.model == model).tolist()
-        chosen = frozenset(inside)
+    channels, height, width = judgements.guesses[0].picture.shape
+    for number, label in enumerate(people.models):
+        inside = people.model == number
         metric = create(name)
-        if not isinstance(metric, SetMetric) or len(inside) < getattr(metric, "fewest", 0):
+        if not isinstance(metric, SetMetric) or metric.why_not(
+            ImageSpec(channels, height, width, 1), int(inside.sum())
+        ):
             continue
-        for places, truths, guesses in batches(judgements, CHUNK):
-            rows = [row for row, place in enumerate(places) if place in chosen]
-            if rows:
-                metric.update(truths[rows], guesses[rows])
-        try:
-            found[inside] = metric.compute()
-        except NotDefinedError:
-            continue
+        of_model = judgements.only(partial(_is_of, judgements, label))
+        for _, truths, guesses in batches(of_model, CHUNK):
+            metric.update(truths, guesses)
+        found[inside] = metric.compute()
     return found
+
+
+def _is_of(judgements: Judgements, label: str, guess: Guess) -> bool:
+    return _label(judgements, guess) == label
+
+
+def _label(judgements: Judgements, guess: Guess) -> str:
+    """What is ranked: a condition of a data set."""
+    return f"{judgements.dataset_of(guess)}: {guess.condition}"
 
 
 def _shares(teaching: Judgements, left: Judgements) -> Array:
