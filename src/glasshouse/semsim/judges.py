@@ -17,7 +17,7 @@ from glasshouse.files import write_atomic
 from glasshouse.semsim.eyes import EYES
 
 PENALTY = 0.01  # inverse strength of the probe's L2 penalty
-COPIES = 2  # degraded copies of every image that a probe learns from
+COPIES = 1  # degraded copies of every image that a probe learns from
 VERSION = 1  # counts changes that change verdicts
 LINEUP = 20  # an original must be told from so many others
 SHARPNESS = 25.0  # how quickly likeness falls off with the angle between two images

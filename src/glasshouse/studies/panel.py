@@ -24,7 +24,7 @@ from glasshouse.studies.materials import unlike
 from glasshouse.types import ImageSpec, Interval
 
 FOLDER = "judges"  # of a study's directory
-MOST_IMAGES = 2_500  # of a data set, a fifth of them held out
+MOST_IMAGES = 1200  # a probe learns from no more
 HELD_OUT = 5
 FEWEST_PER_CLASS = 8
 BETTER = 5  # times chance that a probe must be right on clean images
