@@ -133,7 +133,7 @@ def audit_federation(
     image = next(iter(held.values())).spec
     model = network(plan, image)
     set_weights(model, ledger.sent(settings.round))
-    others = _strangers(plan, test, root)
+    others = strangers(plan, test, root)
     scene = Scene(model, image, plan.lr, others.images, settings.judges, out)
     seen = victims(plan, ledger, settings.round, held, model)[: settings.clients]
     rows, failures = list[Row](), list[str]()
@@ -171,7 +171,7 @@ def _holdings(
     return found
 
 
-def _strangers(plan: Federation, test: Pool, root: Path | None) -> Samples:
+def strangers(plan: Federation, test: Pool, root: Path | None) -> Samples:
     """The test images that no client trained on: data without a test part are tested on their training images."""
     images = test.read(range(len(test.labels)), 0)
     known = torch.zeros(len(images), dtype=torch.bool)

@@ -48,6 +48,16 @@ def load_picture(directory: Path, file: str, sha256: str) -> Tensor:
     return to_tensor(pixels)
 
 
+def read_picture(directory: Path, file: str) -> Tensor:
+    """Read a picture that a database names as (C, H, W) in [0, 1]; no name leads out of the directory."""
+    path = (directory / file).resolve()
+    if not path.is_relative_to(directory.resolve()):
+        raise StudyError(f"{file} leads out of {directory}: this database was not made by Glasshouse.")
+    if not path.is_file():
+        raise StudyError(f"{directory / file} is missing: run the study again, or import its votes again.")
+    return to_tensor(read_image(path))
+
+
 def fingerprint(pixels: np.ndarray) -> str:
     """SHA-256 of shape and pixel values."""
     return hashlib.sha256(repr(pixels.shape).encode() + np.ascontiguousarray(pixels).tobytes()).hexdigest()
