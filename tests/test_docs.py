@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,9 +32,9 @@ def test_python_blocks_run(page, code, tmp_path, monkeypatch):
     exec(compile(code, page, "exec", dont_inherit=True), {"__name__": "__main__"})
 
 
-def test_example_runs():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "own_model.py")], capture_output=True, text=True, check=False
+def test_example_runs(forked):
+    done = forked(
+        "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')", f"{ROOT}/examples/own_model.py"
     )
     assert done.returncode == 0, done.stderr
     assert "report:" in done.stdout
