@@ -11,7 +11,7 @@ from glasshouse import models
 from glasshouse.attacks.descent import DECAY, DECAY_AT
 from glasshouse.attacks.engine.matcher import Matcher
 from glasshouse.attacks.engine.objectives import Cosine
-from glasshouse.attacks.invgrad import PAPER_LR, InvGrad
+from glasshouse.attacks.invgrad import InvGrad
 from glasshouse.data import datasets
 from glasshouse.functional.gradients import cosine_distance, parameter_gradients, parameter_names
 from glasshouse.functional.variation import total_variation
@@ -22,7 +22,6 @@ SPEC = ImageSpec(3, 32, 32, 10)
 IMAGES = 16
 PROCESSES = 2
 SHARE = IMAGES // PROCESSES  # images of one process
-TV = 1e-4
 
 #: The final objective and the image (C, H, W).
 Result = tuple[float, Tensor]
@@ -36,9 +35,9 @@ def victim(name: str) -> tuple[nn.Module, Tensor, Tensor]:
     return models.create(name, SPEC, seed=0).eval(), images, torch.randint(0, 10, (IMAGES,), generator=rng)
 
 
-def published(steps: int) -> InvGrad:
+def published(steps: int, tv: float = 1e-4) -> InvGrad:
     """The published algorithm by the engine, step for step."""
-    return InvGrad(steps=steps, tv=TV, preset="paper")
+    return InvGrad(steps=steps, tv=tv, preset="paper")
 
 
 def reconstruct(name: str, attack: InvGrad, part: int) -> list[Result]:
@@ -55,8 +54,8 @@ def reconstruct(name: str, attack: InvGrad, part: int) -> list[Result]:
     return [(one.objective, one.images[0]) for one in found]
 
 
-def descend(name: str, number: int, steps: int) -> tuple[float, Result]:
-    """The published algorithm on one image with two threads: seconds and result."""
+def descend(name: str, number: int, attack: InvGrad) -> tuple[float, Result]:
+    """The published algorithm on one image with two threads, at an attack's settings: seconds and result."""
     torch.set_num_threads(PROCESSES)
     model, images, labels = victim(name)
     own, label = images[number : number + 1], labels[number : number + 1]
@@ -64,16 +63,17 @@ def descend(name: str, number: int, steps: int) -> tuple[float, Result]:
     target = parameter_gradients(model, own, label)
     start = torch.randn((1, *SPEC.shape), generator=torch.Generator().manual_seed(number))
     dummy = start.requires_grad_()
-    optimizer = torch.optim.Adam([dummy], lr=PAPER_LR)
-    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [int(steps * share) for share in DECAY_AT], DECAY)
+    optimizer = torch.optim.Adam([dummy], lr=attack.lr)
+    cuts = [int(attack.steps * share) for share in DECAY_AT]
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, cuts, DECAY)
 
     def objective() -> Tensor:
         found = parameter_gradients(model, dummy * std + mean, label, create_graph=True)
-        return cosine_distance(found, target) + TV * total_variation(dummy)
+        return cosine_distance(found, target) + attack.tv * total_variation(dummy)
 
     objective()
     began = time.perf_counter()
-    for _ in range(steps):
+    for _ in range(attack.steps):
         (pull,) = torch.autograd.grad(objective(), dummy)
         dummy.grad = pull.sign()
         optimizer.step()
