@@ -132,7 +132,7 @@ def whole(pool: ProcessPoolExecutor, name: str, goal: Whole) -> list[Row]:
             for what, a, b in zip(("objective", "PSNR in dB"), engine, loop, strict=True)
         ),
         row(
-            f"{name}: seconds to what the loop reaches in {goal.loop.steps} steps, by {goal.own.steps} of the engine's own",
+            f"{name}: time to what the loop reaches in {goal.loop.steps} steps, by {goal.own.steps} of the engine's",
             f"{ratio:.1f}x; objective {loop_objective:.4f} and {own_objective:.4f}, PSNR {loop_db:.1f} and "
             f"{own_db:.1f} dB, mean colours {floor:.1f} dB",
             f"{goal.ratio:g}x, no worse, above mean colours",
