@@ -45,3 +45,8 @@ def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "attacks").glob("*.md")), ids=lambda page: page.stem)
+def test_every_attack_shows_what_it_saw(page):
+    assert re.search(r"^!\[[^\]]+\]\(\.\./pictures/attack-", page.read_text(encoding="utf-8"), re.MULTILINE)

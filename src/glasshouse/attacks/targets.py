@@ -43,7 +43,8 @@ def trusted(model: nn.Module, shared: Mapping[str, Tensor], layers: str, skip: s
     The pattern ``classifier`` stands for the last layer of the model that is a matrix.
     """
     names = [name for name in parameter_names(model) if name in shared]
-    kept = [name for name in names if _fits(model, name, layers) and not _fits(model, name, skip)]
+    wanted, unwanted = (_patterns(model, text) for text in (layers, skip))
+    kept = [name for name in names if _fits(name, wanted) and not _fits(name, unwanted)]
     if not kept:
         raise SettingError(
             f"layers={layers} without skip={skip} leaves no gradient to match: the message has {', '.join(names)}."
@@ -51,9 +52,12 @@ def trusted(model: nn.Module, shared: Mapping[str, Tensor], layers: str, skip: s
     return {name: shared[name] for name in kept}
 
 
-def _fits(model: nn.Module, name: str, patterns: str) -> bool:
-    last = f"{classifier(model)}.*"
-    return any(fnmatchcase(name, last if one == "classifier" else one) for one in patterns.split(JOINED))
+def _patterns(model: nn.Module, text: str) -> list[str]:
+    return [f"{classifier(model)}.*" if one == "classifier" else one for one in text.split(JOINED)]
+
+
+def _fits(name: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(name, one) for one in patterns)
 
 
 def classifier(model: nn.Module) -> str:
