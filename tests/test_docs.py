@@ -56,7 +56,10 @@ def unknown(words: list[str]) -> list[str]:
     return [word for word in words if word.startswith("--") and word.partition("=")[0] not in options]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if typed(page)], ids=lambda page: page.relative_to(ROOT).as_posix())
+WITH_COMMANDS = [page for page in PAGES if typed(page)]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_exist(page):
     assert [(words, unknown(words)) for words in typed(page) if unknown(words)] == []
 

@@ -64,11 +64,7 @@ def closure(wanted: list[str]) -> set[str]:
                 continue
             found[one.name, extra] = None
             inner = EXTRAS.get(extra, []) if one.name == "glasshouse" else requires(one.name) or []
-            queue += [
-                new
-                for new in map(Requirement, inner)
-                if not new.marker or new.marker.evaluate({"extra": extra})
-            ]
+            queue += [new for new in map(Requirement, inner) if not new.marker or new.marker.evaluate({"extra": extra})]
     return {re.sub(r"[-_.]+", "-", name).lower() for name, _ in found}
 
 
@@ -85,7 +81,7 @@ def test_every_extra_that_is_asked_for_is_there():
     named = {
         extra
         for path in SOURCE.rglob("*.py")
-        for extra in re.findall(r"checks\.extra\(\"(\w+)\"", path.read_text(encoding="utf-8"))
+        for extra in re.findall(r"checks\.from_extra\(\"(\w+)\"", path.read_text(encoding="utf-8"))
     }
     assert {"annotate", "dp", "federated"} <= named <= set(EXTRAS)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def extra(name: str, what: str) -> Iterator[None]:
+def from_extra(name: str, what: str) -> Iterator[None]:
     """Around imports that come with an extra of the installation: where one is missing, say which to install."""
     try:
         yield

@@ -38,7 +38,7 @@ def serve(
     from glasshouse.cli.annotate import open_votes
     from glasshouse.store import DATABASE_FILE
 
-    with checks.extra("annotate", "The page"):
+    with checks.from_extra("annotate", "The page"):
         from glasshouse.annotate.serve import Address
         from glasshouse.annotate.serve import serve as run
     address = Address(

@@ -154,7 +154,7 @@ def noise_multiplier(epsilon: float, delta: float, sample_rate: float, steps: in
     Accounted by Renyi divergence (Mironov et al. 2019): some six percent more noise than a numerical accountant
     finds, in a fraction of its time. An infinite epsilon needs no noise.
     """
-    with checks.extra("dp", "dp_sgd"):
+    with checks.from_extra("dp", "dp_sgd"):
         from opacus.accountants import RDPAccountant
         from opacus.accountants.utils import get_noise_multiplier
 

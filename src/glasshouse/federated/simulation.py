@@ -30,7 +30,7 @@ QUIET = {
 
 def need_flower() -> None:
     """Refuse to go on without Flower and Ray."""
-    with checks.extra("federated", "A federation"):
+    with checks.from_extra("federated", "A federation"):
         import flwr  # noqa: F401
         import ray  # noqa: F401
 

@@ -151,7 +151,7 @@ def _sqlite(file: Path) -> Engine:
 
 
 def _postgresql(url: URL) -> Engine:
-    with checks.extra("annotate", "PostgreSQL"):
+    with checks.from_extra("annotate", "PostgreSQL"):
         engine = create_engine(url, pool_size=10, max_overflow=40, pool_pre_ping=True)
 
     @event.listens_for(engine, "begin")

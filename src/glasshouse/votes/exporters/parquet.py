@@ -13,7 +13,7 @@ from glasshouse.votes.lines import Line
 
 def to_parquet(lines: Sequence[Line]) -> bytes:
     """The table with typed columns; needs pyarrow."""
-    with checks.extra("annotate", "Parquet"):
+    with checks.from_extra("annotate", "Parquet"):
         import pyarrow
         from pyarrow import parquet
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
