@@ -21,7 +21,7 @@ def from_extra(name: str, what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise MissingExtraError(what, str(error.name), name) from error
+        raise MissingExtraError(what, str(error.name).partition(".")[0], name) from error
 
 
 def at_least(name: str, value: float, low: float) -> None:
