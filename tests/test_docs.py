@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,12 @@ def typed(page: Path) -> list[list[str]]:
     return [words[1:] for words in lines if words[:1] == ["glasshouse"]]
 
 
+program = cache(lambda: typer.main.get_command(app))
+
+
 def unknown(words: list[str]) -> list[str]:
     """The commands and options among a command's words that the program does not know."""
-    command = typer.main.get_command(app)
+    command = program()
     while hasattr(command, "commands"):
         if words[0] not in command.commands:
             return [words[0]]
