@@ -112,33 +112,10 @@ def seen_share(line, found: dict) -> float:
     )
 
 
-def participant(found: dict) -> list[str]:
-    """The section of the GAN attack, which is scored by samples of a class, not image by image."""
-    judged = found["judged"]
-    parts = [f"## {found['title']}\n", f"Adversary: {found['adversary']}; `{found['attack']}`.\n"]
-    parts.append("![Samples of the adversary](../pictures/attack-gan.png)\n")
-    parts.append(
-        f"An independent classifier takes {judged['mean']:.0%} ({judged['low']:.0%} to {judged['high']:.0%}) of "
-        f"{judged['images']} samples for the person whose images the adversary never had; "
-        f"chance is {found['chance']:.1%}.\n"
-    )
-    parts += ["| nearest image among | SSIM | LPIPS |", "|---|---|---|"]
-    words = {"target": "images of that person", "others": "images of all other people", "floor": "mean colours"}
-    for group, text in words.items():
-        cells = [f"{short(v['mean'])} ({short(v['low'])} to {short(v['high'])})" for v in both(found, group)]
-        parts.append("| " + " | ".join([text, *cells]) + " |")
-    return [*parts, f"\nImages: {found['dataset']}; terms: {found['terms']}.\n"]
-
-
-def both(found: dict, group: str) -> list[dict]:
-    """SSIM and LPIPS of samples with a group of images."""
-    return [found[name][group] for name in ("ssim", "lpips")]
-
-
 def page() -> str:
     """The page from the exports alone."""
     files = sorted(FOLDER.glob("attacks-*.json"))
-    studies = {file.stem: json.loads(file.read_text()) for file in files if file.stem != "attacks-gan"}
+    studies = {file.stem: json.loads(file.read_text()) for file in files}
     parts = [
         "# Attacks on real data\n\nMade by `docs/generate_attacks.py` from the files beside this page. Small studies: "
         "they show that an attack works, not how well it works in general. An image counts as seen when its "
@@ -155,8 +132,6 @@ def page() -> str:
         ]
         parts += [f"Images: {found['settings']['dataset']}; terms: {found['settings']['terms']}.\n", *table(found), ""]
         parts += [f"- failed: {one['defense']}, {one['attack']}: {one['reason']}" for one in found["failures"]]
-    gan = FOLDER / "attacks-gan.json"
-    parts += participant(json.loads(gan.read_text())) if gan.exists() else []
     return "\n".join(parts) + "\n"
 
 

@@ -1,114 +1,141 @@
-"""Simulate a federation with an adversary who runs the GAN attack on faces, score its samples, and draw them.
+"""What a malicious participant learned of a class that it does not hold: docs/results/gan.md with its picture.
 
-python docs/generate_gan.py [ROUNDS]; needs orl_faces under GLASSHOUSE_DATA. Writes docs/results/attacks-gan.json and
-docs/pictures/attack-gan.png.
+python docs/generate_gan.py DIR ..., with GLASSHOUSE_DATA set and each DIR from 'glasshouse federate --adversary gan';
+audits each and keeps its figures as docs/results/gan-NAME.json, NAME being the directory's, then draws all of them.
+Without arguments only the page is written.
 """
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from matplotlib.figure import Figure
-from sklearn.linear_model import LogisticRegression
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
-from glasshouse import data, models
-from glasshouse.attacks.gan import GANAttack, with_fake_class
-from glasshouse.functional.intervals import mean_interval, share_interval
-from glasshouse.metrics import create as metric
-from glasshouse.studies.scoring import mean_colors
-from glasshouse.training import Samples
+from glasshouse import data
+from glasshouse.federated.adversaries.findings import Findings
+from glasshouse.federated.run import read_result
+from glasshouse.reports.comparison import number, percent
+from glasshouse.studies.federation import FederationAudit, audit_federation
 
-FOLDER = Path(__file__).parent
-MODEL, SIZE, SEED, SAMPLES = "mlp:width=256", 32, 0, 100
-ATTACK = GANAttack(target=6, fakes=8, epochs=2, steps=50)
+FOLDER = Path(__file__).parent / "results"
+SETTINGS = FederationAudit(attacks=(), metrics=("ssim", "lpips"))
+WORDS = {"none": "no defense", "image_noise:sigma=50": "noise on images, sigma 50", "csvar": "CSVAR"}
+PRIVATE = 3  # thumbnails of the data set in every row of the picture
+SHOWN = 6  # rounds in every row of the picture
+INTRODUCTION = """# A malicious participant
+
+Made by `docs/generate_gan.py` from the files beside this page. One of the clients of a federation is the
+[GAN adversary](../adversaries/gan.md) of Hitaj et al. 2017: it holds no image of the target class, trains a generator
+against every global model that it is sent, and labels its samples as an extra class. It is a malicious participant, not
+a curious server; figure 6 of the CSVAR paper does not say which of both it shows. Honest clients train behind the
+defense of the row; the adversary behind none. One run of each: intervals are over samples of one generator, which are
+much alike, and say nothing about other runs.
+"""
 
 
-def main(rounds: int) -> None:
-    """Play the rounds, then score and draw what the adversary made."""
-    torch.set_num_threads(1)
-    faces = data.load("orl_faces", size=SIZE, split="train")
-    images, labels = faces.batch(range(len(faces)))
-    mine = labels % 2 != ATTACK.target % 2
-    rng = torch.Generator().manual_seed(SEED)
-    spec = with_fake_class(faces.spec)
-    shared = models.create(MODEL, spec, seed=SEED)
-    adversary = ATTACK.join(spec, rng=rng)
-    for _ in range(rounds):
-        upload = adversary.take_part(shared, Samples(images[mine], labels[mine]), rng=rng)
-        shared.load_state_dict(averaged(upload, honest(shared, images[~mine], labels[~mine], rng)))
-    samples = adversary.samples(SAMPLES, rng=rng)
-    judge = LogisticRegression(max_iter=500).fit(images.flatten(1).numpy(), labels.numpy())
-    right = int((judge.predict(samples.flatten(1).numpy()) == ATTACK.target).sum())
-    found = {
-        "title": f"GAN attack on ORL faces at {SIZE} px: two participants, {rounds} rounds, {MODEL}",
-        "attack": f"gan:target={ATTACK.target},fakes={ATTACK.fakes},epochs={ATTACK.epochs},steps={ATTACK.steps}",
-        "adversary": ATTACK.adversary,
-        "dataset": "orl_faces",
-        "terms": faces.terms,
-        "model": MODEL,
-        "rounds": rounds,
-        "chance": 1 / faces.spec.classes,
-        "judged": asdict(share_interval(right, SAMPLES)),
-        **nearest(samples, images, labels),
+def main(places: list[str]) -> None:
+    """Audit and draw the federations named, then write the page."""
+    for place in map(Path, places):
+        (FOLDER / f"gan-{place.name}.json").write_text(json.dumps(measured(place), indent=1) + "\n")
+    if places:
+        draw([Path(place) for place in places])
+    found = [json.loads(file.read_text()) for file in sorted(FOLDER.glob("gan-*.json"))]
+    (FOLDER / "gan.md").write_text(page(found))
+
+
+def measured(place: Path) -> dict:
+    """The plan, the accuracy of the global model in every round, and what the samples show."""
+    plan, rounds = read_result(place)
+    forgery = audit_federation(place, place / "audit", SETTINGS).forgery
+    return {
+        "plan": dataclasses.asdict(plan),
+        "terms": data.load(plan.dataset, size=plan.size).terms,
+        "accuracy": [one.accuracy for one in rounds],
+        "forgery": {**dataclasses.asdict(forgery), "pictures": None},
     }
-    (FOLDER / "results" / "attacks-gan.json").write_text(json.dumps(found, indent=1) + "\n")
-    draw(images[labels == ATTACK.target][:6], samples[:6])
 
 
-def honest(model: nn.Module, images: Tensor, labels: Tensor, rng: torch.Generator) -> nn.Module:
-    """The local training of a participant who plays fair."""
-    local = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(local.parameters(), lr=ATTACK.local_lr)
-    for _ in range(ATTACK.epochs):
-        for chosen in torch.randperm(len(images), generator=rng).split(ATTACK.batch):
-            optimizer.zero_grad()
-            F.cross_entropy(local(images[chosen]), labels[chosen]).backward()
-            optimizer.step()
-    return local
+def draw(places: list[Path]) -> None:
+    """A row for each federation: private images of the target, then samples of rounds from the first to the last."""
+    figure = Figure(figsize=(1.0 * (PRIVATE + SHOWN), 1.22 * len(places)), layout="constrained")
+    for line, place in zip(figure.subplots(len(places), PRIVATE + SHOWN, squeeze=False), places, strict=True):
+        plan, rounds = read_result(place)
+        numbers = torch.linspace(0, len(rounds) - 1, SHOWN).round().int().tolist()
+        private = of_target(plan)
+        made = [Findings(place).samples(one, private.shape[2])[0] for one in numbers]
+        titles = [f"{plan.dataset}: private", *[""] * (PRIVATE - 1), *(f"round {one + 1}" for one in numbers)]
+        titles[PRIVATE] = f"{WORDS[plan.defense]}: {titles[PRIVATE]}"
+        for axes, image, title in zip(line, [*private, *made], titles, strict=True):
+            axes.imshow(image.permute(1, 2, 0), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            axes.set_title(title, fontsize=6, loc="left")
+            axes.axis("off")
+    figure.savefig(FOLDER / "gan.png", dpi=110, facecolor="white")
 
 
-def averaged(first: nn.Module, second: nn.Module) -> dict[str, Tensor]:
-    """The mean of two participants' weights, as the server makes it."""
-    other = second.state_dict()
-    return {name: (value + other[name]) / 2 for name, value in first.state_dict().items()}
+def of_target(plan) -> Tensor:
+    """The first images of the class that the adversary is after."""
+    images = data.load(plan.dataset, size=plan.size, split="train")
+    target = images.class_names.index(plan.malicious.target)
+    return images.batch([place for place, label in enumerate(images.labels) if label == target][:PRIVATE])[0]
 
 
-def nearest(samples: Tensor, images: Tensor, labels: Tensor) -> dict[str, dict[str, object]]:
-    """Of each sample the nearest image of the target, and of all other people, beside the floor."""
-    found = {}
-    target = labels == ATTACK.target
-    for name, best in (("ssim", torch.amax), ("lpips", torch.amin)):
-        measure = metric(name)
-        groups = {"target": images[target], "others": images[~target], "floor": mean_colors(images[target])}
-        found[name] = {
-            group: asdict(mean_interval(best(pairwise(measure, samples[:20], members), 1).tolist()))
-            for group, members in groups.items()
-        }
-    return found
+def page(found: list[dict]) -> str:
+    """The page from the figures alone."""
+    sets = sorted({one["plan"]["dataset"] for one in found})
+    terms = [f"{name}: {next(one['terms'] for one in found if one['plan']['dataset'] == name)}" for name in sets]
+    parts = [INTRODUCTION, "![Private images and samples](gan.png)\n", f"Images: {'; '.join(terms)}.\n"]
+    for name in sets:
+        parts += section(name, [one for one in found if one["plan"]["dataset"] == name])
+    return "\n".join(parts) + "\n"
 
 
-def pairwise(measure, samples: Tensor, members: Tensor) -> Tensor:
-    """A metric of every sample with every member: (samples, members)."""
-    return torch.stack([measure(members, sample.expand_as(members)) for sample in samples])
+def section(name: str, found: list[dict]) -> list[str]:
+    """The table of one data set, undefended first."""
+    found = sorted(found, key=lambda one: list(WORDS).index(one["plan"]["defense"]))
+    plan, judged = found[0]["plan"], found[0]["forgery"]
+    metrics = list(judged["nearness"])
+    titles = ["defense", "accuracy of the model", "samples taken for the target", "in the best round"]
+    for text in metrics:
+        titles += [f"{text} to the target", f"{text} to others", f"{text} to the nearest other", f"rank by {text}"]
+    return [
+        f"## {name}\n",
+        f"{plan['model']} on {plan['images'] or 'all'} training images at "
+        f"{plan['size'] or 'their own'} px, {plan['clients']} clients ({plan['split']}), {plan['rounds']} rounds of "
+        f"{plan['local_epochs']} local epochs, batch {plan['batch']}, learning rate {plan['lr']}; adversary "
+        f"`{plan['adversary']}`.\n",
+        "| " + " | ".join(titles) + " |",
+        "|" + "---|" * len(titles),
+        *("| " + " | ".join(cells(one)) + " |" for one in found),
+        "",
+        "Samples are taken for a class by a judge, a linear probe on AlexNet that never met the federation. It learned "
+        f"from {judged['taught']} test images and is right on {percent(judged['accuracy'])} of the clients' images, on "
+        f"{percent(judged['accuracy_target'])} of those of the target; chance is {judged['chance']:.1%}. The nearest "
+        f"of {judged['images_per_class']} images of each of {judged['classes']} classes is looked for; rank 1 means "
+        "that no class is nearer than the target.\n",
+    ]
 
 
-def draw(truth: Tensor, samples: Tensor) -> None:
-    """Images of the person above, the adversary's samples below."""
-    figure = Figure(figsize=(1.3 * len(truth), 3.1), layout="constrained")
-    axes = figure.subplots(2, len(truth))
-    for line, row, title in zip(axes, (truth, samples), ("private images", "samples of the adversary"), strict=True):
-        for place, image in zip(line, row, strict=True):
-            place.imshow(image[0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-            place.axis("off")
-        line[0].set_title(title, fontsize=9, loc="left")
-    figure.savefig(FOLDER / "pictures" / "attack-gan.png", dpi=100, facecolor="white")
+def cells(one: dict) -> list[str]:
+    """One row."""
+    forgery = one["forgery"]
+    best = max(range(len(forgery["history"])), key=lambda at: forgery["history"][at]["mean"])
+    words = [
+        WORDS[one["plan"]["defense"]],
+        f"{one['accuracy'][-1]:.1%}",
+        percent(forgery["history"][-1]),
+        f"{forgery['history'][best]['mean']:.0%} (round {best + 1})",
+    ]
+    for near in forgery["nearness"].values():
+        words += [number(near["target"]), number(near["others"])]
+        words += [f"{near['rival_name']}: {number(near['rival'])}", str(near["rank"])]
+    return words
 
 
-main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(sys.argv[1:])

@@ -30,7 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for example in sorted(one for one in EXAMPLES.rglob("*") if one.suffix in {".py", ".toml", ".ipynb"}):
         name = example.relative_to(ROOT).as_posix()
         files.append(File.generated(config, name, abs_src_path=str(example)))
-    config.nav = [written_out(entry, files) for entry in config.nav or ()]
+    config.nav = written_out(config.nav, files)
     return files
 
 
@@ -46,7 +46,8 @@ def written_out(entry: Any, files: Files) -> Any:
     if isinstance(entry, dict):
         return {title: written_out(inside, files) for title, inside in entry.items()}
     if isinstance(entry, list):
-        return [written_out(one, files) for one in entry]
+        parts = [written_out(one, files) for one in entry]
+        return [one for part in parts for one in (part if isinstance(part, list) else [part])]
     if not entry.endswith("/"):
         return entry
     pages = [file.src_uri for file in files.documentation_pages() if file.src_uri.startswith(entry)]
@@ -60,7 +61,7 @@ def overviews() -> Iterator[tuple[str, str]]:
         lines = [f"| [{name}]({name}.md) | {plain(summary(room(kind).get(name)))} |" for name in names]
         table = "\n".join(["| name | what it is |", "|---|---|", *lines])
         head = f"# {kind.capitalize()}\n\nMade from the code. `glasshouse list {kind}` prints the names, "
-        head += f"`glasshouse show {kind.removesuffix('s')} {names[0]}` one of the sections below.\n"
+        head += f"`glasshouse show {kind} {names[0]}` one of the sections below.\n"
         yield f"{kind}/index.md", "\n\n".join([head, table, *(section(kind, name) for name in names)])
 
 

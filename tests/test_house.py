@@ -13,7 +13,12 @@ from glasshouse.cli.rooms import HOMES, room
 
 ROOT = Path(__file__).parents[1]
 THINGS = [(kind, name) for kind in HOMES for name in room(kind).names()]
-FOLDERS = {"datasets": "data", "splits": "federated/splits", "tasks": "votes/tasks"}
+FOLDERS = {
+    "datasets": "data",
+    "adversaries": "federated/adversaries",
+    "splits": "federated/splits",
+    "tasks": "votes/tasks",
+}
 
 
 @pytest.mark.parametrize(("kind", "name"), THINGS)

@@ -27,6 +27,7 @@ BROUGHT = {
     "annotate": {"fastapi", "starlette", "uvicorn", "psycopg", "pyarrow"},
     "ray": {"ray"},
     "dp": {"opacus"},
+    "torchmetrics": {"torchmetrics"},
 }
 
 

@@ -55,9 +55,10 @@ def from_toml(path: Path, kind: type[PlanT], *, schema: int) -> PlanT:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a TOML value has the type of a setting; lists stand for tuples of texts, whole numbers for numbers."""
+    """Whether a TOML value has the type of a setting; lists stand for tuples, whole numbers for numbers."""
     if get_origin(hint) is tuple:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+        each = int if get_args(hint)[0] is int else str
+        return isinstance(value, list) and all(isinstance(one, each) and not isinstance(one, bool) for one in value)
     kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
     if isinstance(value, bool):  # which is a whole number to Python
         return bool in kinds

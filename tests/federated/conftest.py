@@ -73,7 +73,7 @@ def carry_out() -> Callable:
     from glasshouse.federated.run import begun
 
     def run(plan: Federation, out, **options) -> Ledger:
-        app = apps.client_app(apps.simulated(plan, None))
+        app = apps.client_app(apps.simulated(plan, None, out))
         with begun(plan, out) as host:
             server = apps.server_app(lambda context: host, threading.Event())
             server(LocalGrid(app, plan.clients, **options), Context(1, 0, {}, RecordDict(), {}))

@@ -129,7 +129,7 @@ def test_a_client_refuses_a_server_that_would_unmask_it(changes, match):
 
 def test_a_client_whose_plan_is_secure_sends_nothing_in_the_open(small, secure, local_grid, tmp_path):
     """The server asks for weights; the clients know better."""
-    app = apps.client_app(apps.simulated(secure, None))
+    app = apps.client_app(apps.simulated(secure, None, tmp_path))
     with begun(dataclasses.replace(small, rounds=1), tmp_path) as host:
         apps.server_app(lambda context: host)(local_grid(app, 3), Context(1, 0, {}, RecordDict(), {}))
     (facts,) = Ledger(tmp_path).finished()

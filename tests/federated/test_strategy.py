@@ -168,14 +168,14 @@ def test_when_all_fail_the_model_stays(small, carry_out, tmp_path):
 def test_nobody_at_the_roll_call(small, local_grid, tmp_path):
     host = Host.prepare(small, tmp_path)
     host.class_names = host.class_names[:9]
-    grid = local_grid(apps.client_app(apps.simulated(small, None)), 3)
+    grid = local_grid(apps.client_app(apps.simulated(small, None, tmp_path)), 3)
     with pytest.raises(StudyError, match=r"No client is there\. node 100\d: Class '9' is not one of"):
         apps.server_app(lambda context: host)(grid, None)
 
 
 def test_two_nodes_with_one_number(small, local_grid, tmp_path):
     plan = dataclasses.replace(small, rounds=1, timeout=1)
-    grid = local_grid(apps.client_app(apps.simulated(plan, None)), 3)
+    grid = local_grid(apps.client_app(apps.simulated(plan, None, tmp_path)), 3)
     grid.contexts[1002].node_config["partition-id"] = 1
     apps.server_app(lambda context: Host.prepare(plan, tmp_path))(grid, None)
     (facts,) = Host.prepare(plan, tmp_path).ledger.finished()
@@ -183,9 +183,11 @@ def test_two_nodes_with_one_number(small, local_grid, tmp_path):
     assert "another node is client 1 already" in facts.faults[0].reason
 
 
-def test_an_interrupted_server_lets_go(small, local_grid):
+def test_an_interrupted_server_lets_go(small, local_grid, tmp_path):
     stopping = threading.Event()
     stopping.set()
-    lost = local_grid(apps.client_app(apps.simulated(small, None)), 3, tamper=lambda client, asked, reply: None)
+    lost = local_grid(
+        apps.client_app(apps.simulated(small, None, tmp_path)), 3, tamper=lambda client, asked, reply: None
+    )
     with pytest.raises(StudyError, match="was interrupted: the same command goes on"):
         call_roll(WatchedGrid(lost, stopping), 3, instructions(DIGITS, 0), timeout=600)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from glasshouse.errors import StudyError
-from glasshouse.store import Database, ImageRecord, Score, Store, Votes, migrations
+from glasshouse.store import Database, ImageRecord, Item, Score, Store, Vote, Votes, migrations
 from glasshouse.store.database import Queue
 
 
@@ -37,6 +37,21 @@ def test_a_study_of_before_votes_keeps_its_results(database, tmp_path, monkeypat
     assert store.scores() == {("k", 0, "psnr"): 1.0}
     assert votes.items() == []
     store.close()
+    votes.close()
+
+
+def test_a_study_of_before_grades_keeps_its_items(database, tmp_path, monkeypatch):
+    where = database or tmp_path / "glasshouse.db"
+    item = Item("a", "classification", "original", "o", "original", "", 0, ("cat", "dog"), "cat")
+    with monkeypatch.context() as before:
+        before.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:3])
+        old = Votes(where)
+        old.add_items([item])
+        ada = old.invite("Ada").id
+        old.close()
+    votes = Votes(where)
+    votes.record([Vote("a", ada, "cat", when=1.0)])
+    assert votes.votes() == [Vote("a", ada, "cat", when=1.0)]
     votes.close()
 
 

@@ -119,6 +119,7 @@ def test_the_same_vote_again_changes_nothing_and_another_is_refused(votes):
         ({"answer": "cat", "confidence": "sure"}, "confidence 'sure'"),
         ({"answer": "cat", "seconds": -1.0}, "no time"),
         ({"answer": "cat", "seconds": float("nan")}, "no time"),
+        ({"answer": "cat", "grade": 1.5}, "no soft vote"),
         ({"answer": "cat", "item": "nothing"}, "no item 'nothing'"),
         ({"answer": "cat", "annotator": "nobody"}, "no annotator 'nobody'"),
     ],
@@ -240,11 +241,12 @@ def test_kinds_are_never_mixed_unasked_and_judges_take_no_place(votes):
     votes.set_rules(Rules(votes_per_item=1))
     votes.add_items(make_items(1, 1, with_originals=False))
     judge, ada = votes.invite("probe", kind="classifier").id, votes.invite("Ada").id
-    votes.record([Vote("0-c0", judge, "dog"), Vote("0-c0", judge, "cat")])  # the second is there already
+    votes.record([Vote("0-c0", judge, "dog", grade=0.75), Vote("0-c0", judge, "cat")])  # the second is there already
     (item,) = votes.claim(ada, 0)
     votes.vote(Vote(item.id, ada, "cat", when=1))
     assert [vote.annotator for vote in votes.votes()] == [ada]
-    assert [(vote.annotator, vote.answer) for vote in votes.votes("classifier")] == [(judge, "dog")]
+    assert votes.votes("classifier") == [Vote("0-c0", judge, "dog", grade=0.75)]
+    assert votes.votes()[0].grade is None
     assert len(votes.votes(None)) == 2
     assert votes.overview(0).votes == 1
 

@@ -46,9 +46,10 @@ def judged(tmp_path, guess) -> list[tuple[int, ...]]:
         pixels = to_pixels(guess(materials.images)[one.place])
         file, sha256 = save_picture(tmp_path, one.file.removeprefix("images/").removesuffix(".png"), pixels)
         study.store.finish(one.case_key, {}, [dataclasses.replace(one, file=file, sha256=sha256)])
-    known = measures(study)
-    score(study, known)
-    found = [one.images for one in collect(study, known).identified]
+    (subject,) = study.subjects
+    known = measures(subject, plan.metrics)
+    score(study, subject, known)
+    found = [one.images for one in collect(plan, study, known).identified]
     study.store.close()
     return found
 

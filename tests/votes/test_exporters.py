@@ -22,7 +22,7 @@ def voted(study, votes):
     ada, probe = votes.invite("Ada").id, votes.invite("probe", kind="classifier").id
     for item in votes.claim(ada, 0, 3):
         votes.vote(Vote(item.id, ada, None, item.truth, "guess", 1.25, when=9.0))
-    votes.record([Vote(votes.items()[0].id, probe, "cat", when=1.0)])
+    votes.record([Vote(votes.items()[0].id, probe, "cat", when=1.0, grade=0.625)])
     return votes
 
 
@@ -44,7 +44,8 @@ def test_every_item_is_there_with_how_it_was_judged(voted):
 def test_the_formats_say_the_same(voted):
     from pyarrow import parquet
 
-    table = lines(voted)
+    table = lines(voted, None)
+    assert [line.grade for line in table if line.kind == "classifier"] == [0.625]
     as_json = json.loads(to_json(table))
     assert as_json["schema"] == 1
     rows = list(csv.DictReader(io.StringIO(to_csv(table).decode())))

@@ -111,13 +111,16 @@ def test_what_was_exported_comes_back(study, votes, target):
     for number, person in enumerate(people):
         for item in votes.claim(person, 0, 4):
             votes.vote(Vote(item.id, person, None, item.answers[number], "guess", 0.25, when=1.5))
-    votes.record([Vote(votes.items()[0].id, judge_id, "cat", when=2.0)])
+    votes.record([Vote(votes.items()[0].id, judge_id, "cat", when=2.0, grade=0.375)])
     export(lines(votes, None), study / "votes.csv")
     copied = take_in(study / "votes.csv", target)
     names = {one.id: (one.name, one.kind) for store in (votes, copied) for one in store.annotators()}
 
     def told(store):
-        return {(vote.item, names[vote.annotator], vote.choice, vote.seconds, vote.when) for vote in store.votes(None)}
+        return {
+            (vote.item, names[vote.annotator], vote.choice, vote.seconds, vote.when, vote.grade)
+            for vote in store.votes(None)
+        }
 
     assert told(copied) == told(votes)
     for ours, theirs in zip(votes.items(), copied.items(), strict=True):

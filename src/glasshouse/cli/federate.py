@@ -35,6 +35,7 @@ def federate(
         bool, typer.Option("--secure-aggregation", help="the server sees only the sum of the updates (SecAgg+)")
     ] = False,
     secure_range: Annotated[float, typer.Option(help="largest change of a weight that the sum carries")] = 8.0,
+    adversary: Annotated[str | None, typer.Option(help="SPEC of a client who does not play fair")] = None,
     timeout: Annotated[float, typer.Option(help="seconds to wait for clients in a round")] = 600.0,
     seed: Annotated[int, typer.Option(help="seed of everything random")] = 0,
     cores: Annotated[int | None, typer.Option(help="clients that train at once [default: one per core]")] = None,
@@ -63,6 +64,7 @@ def federate(
         defense=defense,
         secure_aggregation=secure_aggregation,
         secure_range=secure_range,
+        adversary=adversary,
         timeout=timeout,
         seed=seed,
     )

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from glasshouse.cli.typed import typed_options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from glasshouse.studies.federation import FederationAuditResult
+    from glasshouse.studies.forgery import Forgery
 
 ALLOWED = (
     "--round",
@@ -72,6 +75,29 @@ def _show(result: FederationAuditResult, page: Path) -> None:
     for one in result.told:
         table.add_row(one.attack, f"{one.query} images", number(one.values["auc"]))
     console.print(table)
+    if result.forgery is not None:
+        _show_forgery(console, result.forgery)
     for line in result.failures:
         console.print(f"failed: {line}", style="red", markup=False)
     console.print(f"Report: {page}", markup=False, soft_wrap=True)
+
+
+def _show_forgery(console: Console, forgery: Forgery) -> None:
+    from rich.table import Table
+
+    from glasshouse.reports.federation_audit import number, percent
+
+    table = Table(title=f"What an adversary among the clients learned of class {forgery.target}")
+    for name in ("nearest image by", "of the target", "of other classes", "of the nearest other", "rank of the target"):
+        table.add_column(name, overflow="fold")
+    for text, near in forgery.nearness.items():
+        rival = f"{near.rival_name}: {number(near.rival)}"
+        rank = f"{near.rank} of {forgery.classes}"
+        table.add_row(text, number(near.target), number(near.others), rival, rank)
+    console.print(table)
+    console.print(
+        f"A judge that never met the federation takes {percent(forgery.judged)} of its samples for class "
+        f"{forgery.target} ({forgery.chance:.0%} by chance); it is right on {percent(forgery.accuracy)} of the "
+        f"clients' images, and on {percent(forgery.accuracy_target)} of those of the class.",
+        markup=False,
+    )

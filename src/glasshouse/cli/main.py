@@ -22,6 +22,7 @@ from glasshouse.cli.policies import policies
 from glasshouse.cli.preview import preview
 from glasshouse.cli.protect import protect, unprotect
 from glasshouse.cli.report import report
+from glasshouse.cli.semsim import semsim
 from glasshouse.cli.show import show
 from glasshouse.cli.train import train
 from glasshouse.cli.weights import weights
@@ -60,6 +61,7 @@ app.command()(doctor)
 app.add_typer(weights, name="weights")
 app.add_typer(key, name="key")
 app.add_typer(annotate, name="annotate")
+app.add_typer(semsim, name="semsim")
 
 
 @app.callback()

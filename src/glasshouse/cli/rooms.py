@@ -15,6 +15,7 @@ HOMES = {
     "metrics": ("glasshouse.metrics", "metrics"),
     "models": ("glasshouse.models", "models"),
     "datasets": ("glasshouse.data", "datasets"),
+    "adversaries": ("glasshouse.federated.adversaries", "adversaries"),
     "splits": ("glasshouse.federated.splits", "splits"),
     "tasks": ("glasshouse.votes.tasks", "tasks"),
 }

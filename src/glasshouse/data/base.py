@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -71,6 +72,19 @@ class ImageSet:
             self.skipped,
         )
 
+    def of_classes(self, count: int) -> ImageSet:
+        """The images of the first so many classes."""
+        checks.between("classes", count, 1, self.spec.classes)
+        kept = [place for place, label in enumerate(self.labels) if label < count]
+        return dataclasses.replace(
+            self,
+            read=lambda index: self.read(kept[index]),
+            labels=[self.labels[place] for place in kept],
+            ids=[self.ids[place] for place in kept],
+            class_names=self.class_names[:count],
+            spec=dataclasses.replace(self.spec, classes=count),
+        )
+
     def spread(self, count: int, seed: int) -> list[int]:
         """``count`` places, one of each class in turn; the seed draws classes and their images.
 
@@ -97,10 +111,12 @@ class Dataset(ABC):
     name: ClassVar[str]
     source: ClassVar[str]
     terms: ClassVar[str]
+    individuals: ClassVar[bool] = False  # classes are people or breeds, told by comparing rather than by naming
 
     size: int | None = setting(None, "crop to the centre square and resize to this many pixels")
     channels: int | None = setting(None, "turn to grey (1) or colour (3)")
     split: Split = setting("test", "train or test images")
+    classes: int | None = setting(None, "keep the images of the first so many classes")
 
     def __post_init__(self) -> None:
         if self.size is not None:
@@ -110,7 +126,9 @@ class Dataset(ABC):
 
     def load(self, root: Path | None = None, *, download: bool = False) -> ImageSet:
         """Find the data and return its images, resized as the settings ask."""
-        return self.open(root, download=download).fitted(self.size, self.channels)
+        found = self.open(root, download=download)
+        kept = found if self.classes is None else found.of_classes(self.classes)
+        return kept.fitted(self.size, self.channels)
 
     @abstractmethod
     def open(self, root: Path | None, *, download: bool) -> ImageSet:

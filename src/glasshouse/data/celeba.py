@@ -25,6 +25,7 @@ class CelebA(OfficialDataset):
 
     source: ClassVar[str] = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
     terms: ClassVar[str] = "non-commercial research (Liu et al. 2015)"
+    individuals: ClassVar[bool] = True
 
     people: int = setting(100, "how many people, those with the most images first")
 

@@ -22,6 +22,7 @@ class OrlFaces(OfficialDataset):
 
     source: ClassVar[str] = "AT&T Laboratories Cambridge, The Database of Faces"
     terms: ClassVar[str] = "research, with credit to AT&T Laboratories Cambridge"
+    individuals: ClassVar[bool] = True
 
     def layout(self) -> str:
         """The official files."""

@@ -21,6 +21,7 @@ class StanfordDogs(OfficialDataset):
 
     source: ClassVar[str] = "http://vision.stanford.edu/aditya86/ImageNetDogs"
     terms: ClassVar[str] = "ImageNet's terms: non-commercial research (Khosla et al. 2011)"
+    individuals: ClassVar[bool] = True
 
     def layout(self) -> str:
         """The official files."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -13,7 +15,7 @@ from flwr.clientapp.typing import Mod
 from flwr.serverapp import Grid, ServerApp
 
 from glasshouse.errors import SettingError
-from glasshouse.federated.clients import Member, network, train_round
+from glasshouse.federated.clients import Member, Trained, Weights, network, train_round
 from glasshouse.federated.grid import WatchedGrid
 from glasshouse.federated.holdings import Holding, dealt
 from glasshouse.federated.host import Host
@@ -38,11 +40,12 @@ from glasshouse.federated.strategy import RecordedFedAvg
 
 @dataclass(frozen=True)
 class Participant:
-    """All that a client knows when a message comes: the plan, who it is, and how to open its images."""
+    """All that a client knows when a message comes: the plan, who it is, how to open its images, and what to do."""
 
     plan: Federation
     member: Member
     open: Callable[[list[str]], Holding]
+    train: Callable[[Federation, Holding, Member, int, Weights], Trained] = train_round
 
     def holding(self, config: Mapping[str, object]) -> Holding:
         """The client's images, under the federation's class names."""
@@ -56,14 +59,17 @@ class Participant:
 Introduce = Callable[[Context], Participant]
 
 
-def simulated(plan: Federation, root: Path | None) -> Introduce:
-    """Clients of a simulation: each has its share of one data set."""
+def simulated(plan: Federation, root: Path | None, directory: Path) -> Introduce:
+    """Clients of a simulation: each has its share of one data set; an adversary keeps its findings in a directory."""
 
     def introduce(context: Context) -> Participant:
         number = int(str(context.node_config["partition-id"]))
-        return Participant(
-            plan, Member.simulated(number, plan.seed), lambda class_names: dealt(plan, number, class_names, root)
-        )
+        member = Member.simulated(number, plan.seed)
+        one = Participant(plan, member, lambda class_names: dealt(plan, number, class_names, root))
+        adversary = plan.adversary_at(number)
+        if adversary is None:
+            return one
+        return dataclasses.replace(one, train=partial(adversary.train_round, home=directory))
 
     return introduce
 
@@ -87,7 +93,7 @@ def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
         one = introduce(context)
         config = message.content.config_records[CONFIG]
         received = from_record(message.content.array_records[ARRAYS])
-        trained = train_round(one.plan, one.holding(config), one.member, round_number(config), received)
+        trained = one.train(one.plan, one.holding(config), one.member, round_number(config), received)
         return to_reply(trained, message)
 
     return app

@@ -62,6 +62,7 @@ class RoundClient(DefendedClient):
         guard = defenses.create(plan.defense).with_key(member.generator("key"))
         super().__init__(guard, member.generator("defense", number), epoch=number * plan.local_epochs)
         self.holding = holding
+        self.number = number
         self.first = self.epoch
         self.rounds = plan.rounds
 
@@ -120,15 +121,19 @@ def misfit(weights: Weights, expected: Weights) -> str:
 
 def train_round(plan: Federation, holding: Holding, member: Member, number: int, received: Weights) -> Trained:
     """Train the received weights for the plan's local epochs; all that is random follows from member and round."""
-    model = network(plan, holding.spec)
+    return train(plan, RoundClient(plan, holding, member, number), member, received)
+
+
+def train(plan: Federation, client: RoundClient, member: Member, received: Weights) -> Trained:
+    """Train the received weights as a client, behind that client's own defense."""
+    model = network(plan, client.holding.spec)
     set_weights(model, received)
-    client = RoundClient(plan, holding, member, number)
-    recipe = dataclasses.replace(plan.recipe, seed=member.seed("order", number))
-    samples = holding.in_epoch(client.first)
+    recipe = dataclasses.replace(plan.recipe, seed=member.seed("order", client.number))
+    samples = client.holding.in_epoch(client.first)
     with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(member.seed("dropout", number))
+        torch.manual_seed(member.seed("dropout", client.number))
         loss = fit(model, samples.images, samples.targets, recipe, client=client, decay_at=())
-    return Trained(_shared(model, received, client), len(holding), loss)
+    return Trained(_shared(model, received, client), len(client.holding), loss)
 
 
 def _shared(model: nn.Module, received: Weights, client: RoundClient) -> Weights:

@@ -39,7 +39,10 @@ def plan_of(config: Config) -> Federation:
     unknown = set(written) - set(hints)
     if unknown:
         raise UnknownNameError("setting of a federation", min(unknown), hints)
-    return Federation(**{name: float(value) if hints[name] is float else value for name, value in written.items()})  # type: ignore[arg-type]
+    plan = Federation(**{name: float(value) if hints[name] is float else value for name, value in written.items()})  # type: ignore[arg-type]
+    if plan.adversary is not None:
+        raise SettingError(f"adversary = '{plan.adversary}': adversaries take part in simulations only. Leave it out.")
+    return plan
 
 
 def participant(context: Context) -> Participant:

@@ -72,7 +72,7 @@ class Holding:
     pool: Pool
     places: tuple[int, ...]
     labels: Tensor
-    classes: int
+    class_names: tuple[str, ...]
 
     @classmethod
     def of(cls, pool: Pool, places: Sequence[int], class_names: Sequence[str]) -> Holding:
@@ -83,9 +83,13 @@ class Holding:
                 f"Class '{unknown[0]}' is not one of the federation's ({', '.join(class_names)}): rename or remove it."
             )
         numbers = [class_names.index(name) for name in pool.class_names]
-        return cls(
-            pool, tuple(places), torch.tensor([numbers[pool.labels[place]] for place in places]), len(class_names)
-        )
+        labels = torch.tensor([numbers[pool.labels[place]] for place in places])
+        return cls(pool, tuple(places), labels, tuple(class_names))
+
+    @property
+    def classes(self) -> int:
+        """How many classes the federation has."""
+        return len(self.class_names)
 
     @property
     def spec(self) -> ImageSpec:
@@ -99,15 +103,34 @@ class Holding:
         """What there is to train on in one epoch."""
         return Samples(self.pool.read(self.places, epoch), self.labels, self.classes)
 
+    def without(self, label: int) -> Holding:
+        """The same without the images of one class."""
+        kept = self.labels != label
+        places = tuple(place for place, keep in zip(self.places, kept.tolist(), strict=True) if keep)
+        return dataclasses.replace(self, places=places, labels=self.labels[kept])
+
+    def beside(self, images: Tensor, label: int) -> Holding:
+        """The same with images of the client's own making, all of one class, behind its others."""
+
+        def read(places: Sequence[int], epoch: int) -> Tensor:
+            return torch.cat([self.pool.read(self.places, epoch), images])[list(places)]
+
+        labels = torch.cat([self.labels, torch.full((len(images),), label)])
+        pool = Pool(self.pool.name, labels.tolist(), self.class_names, self.pool.spec, read, self.pool.versions)
+        return Holding(pool, tuple(range(len(labels))), labels, self.class_names)
+
 
 def dealt(plan: Federation, client: int, class_names: Sequence[str], root: Path | None) -> Holding:
-    """A client's share of the plan's data, in a simulation."""
+    """A client's share of the plan's data, in a simulation; an adversary may hold less."""
     pool = open_pool(plan.dataset, "train", plan.size, root)
     pool.refuse(plan.epochs)
     chosen = np.sort(np.random.default_rng(plan.seed).permutation(len(pool.labels))[: plan.images])
     labels = [pool.labels[place] for place in chosen]
-    places = splits.create(plan.split)(labels, plan.clients, seed=plan.seed)[client]
-    return Holding.of(pool, [int(chosen[place]) for place in places], class_names)
+    parts = splits.create(plan.split)(labels, plan.clients, seed=plan.seed)
+    adversary = plan.adversary_at(client)
+    if adversary is None:
+        return Holding.of(pool, chosen[parts[client]].tolist(), class_names)
+    return adversary.dealt([Holding.of(pool, chosen[part].tolist(), class_names) for part in parts])
 
 
 def owned(source: str, plan: Federation, class_names: Sequence[str], root: Path | None) -> Holding:

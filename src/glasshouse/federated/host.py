@@ -42,9 +42,10 @@ class Host:
     def prepare(cls, plan: Federation, directory: Path, *, root: Path | None = None, tell: Told = nobody) -> Host:
         """Open the test images, whose class names the whole federation uses, and see that the model takes them."""
         pool = open_pool(plan.test or plan.dataset, "test", plan.size, root)
-        holding = Holding.of(pool, range(len(pool.labels)), pool.class_names)
+        class_names = plan.class_names(pool.class_names)
+        holding = Holding.of(pool, range(len(pool.labels)), class_names)
         network(plan, holding.spec)
-        return cls(plan, directory, holding, pool.class_names, tell)
+        return cls(plan, directory, holding, class_names, tell)
 
     @property
     def image(self) -> ImageSpec:

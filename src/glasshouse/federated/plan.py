@@ -8,6 +8,7 @@ from pathlib import Path
 
 from glasshouse import checks, defenses, plans
 from glasshouse.errors import SettingError
+from glasshouse.federated.adversaries import Adversary, adversaries
 from glasshouse.federated.splits import splits
 from glasshouse.registry import setting
 from glasshouse.training import Recipe
@@ -37,6 +38,7 @@ class Federation:
     defense: str = setting("none", "defense SPEC of every client, or a chain of them")
     secure_aggregation: bool = setting(False, "the server sees only the sum of the updates (SecAgg+)")
     secure_range: float = setting(8.0, "largest change of a weight that secure aggregation carries")
+    adversary: str | None = setting(None, "SPEC of a client who does not play fair; none: all do")
     timeout: float = setting(600.0, "seconds that the server waits for clients in a round")
     seed: int = setting(0, "seed of everything random but the masks of secure aggregation")
 
@@ -57,6 +59,18 @@ class Federation:
         _ = self.recipe
         splits.create(self.split)
         defenses.create(self.defense)
+        if self.malicious is not None:
+            checks.between("client", self.malicious.client, 0, self.clients - 1)
+
+    @property
+    def malicious(self) -> Adversary | None:
+        """The client who does not play fair, if there is one."""
+        return None if self.adversary is None else adversaries.create(self.adversary)
+
+    def adversary_at(self, client: int) -> Adversary | None:
+        """The adversary, if that is who a client is."""
+        malicious = self.malicious
+        return malicious if malicious is not None and malicious.client == client else None
 
     @property
     def recipe(self) -> Recipe:
@@ -74,6 +88,14 @@ class Federation:
     def epochs(self) -> int:
         """How often a client passes over its images in all."""
         return self.rounds * self.local_epochs
+
+    def class_names(self, found: tuple[str, ...]) -> tuple[str, ...]:
+        """The classes of the federation, given those of its data: an adversary may have asked for more."""
+        malicious = self.malicious
+        if malicious is None:
+            return found
+        malicious.refuse(found)
+        return found + malicious.extra_classes
 
     def continues(self, other: Federation) -> bool:
         """Whether this plan may go on in the other's directory: only patience may differ."""

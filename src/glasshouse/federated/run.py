@@ -67,7 +67,9 @@ def federate(
     """
     with environment(QUIET):
         need_flower()
-        dealt(plan, 0, Host.prepare(plan, out, root=root).class_names, root)  # refused here, not by every client
+        class_names = Host.prepare(plan, out, root=root).class_names
+        for client in {0, 0 if plan.malicious is None else plan.malicious.client}:
+            dealt(plan, client, class_names, root)  # refused here, not by every client
         with begun(plan, out, root=root, tell=tell) as host:
             if host.first_round() < plan.rounds:
                 _simulate(host, root, cores or os.cpu_count() or 1)
@@ -92,7 +94,7 @@ def _simulate(host: Host, root: Path | None, cores: int) -> None:
 
     stopping = threading.Event()
     with silent("flwr", "ray"):
-        client = apps.client_app(apps.simulated(host.plan, root))
+        client = apps.client_app(apps.simulated(host.plan, root, host.directory.resolve()))
         server = apps.server_app(lambda context: host, stopping)
         simulate(client, server, host.plan.clients, stopping, cores)
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from markupsafe import Markup
 
 from glasshouse.federated import FederationResult
+from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.records import Round, named
 from glasshouse.files import write_atomic
 from glasshouse.reports.figures import INK, THEME, svg
 from glasshouse.reports.page import template
+from glasshouse.reports.view import data_address
 
 
 def write_federation_report(result: FederationResult) -> Path:
@@ -23,11 +25,18 @@ def write_federation_report(result: FederationResult) -> Path:
         accuracy=f"{result.accuracy:.1%}",
         sent=f"{sum(one.bytes_sent for one in result.rounds) / 1e6:.2f}",
         lines=[(one, named(one.faults)) for one in result.rounds],
+        samples=samples(result),
         curves=Markup(curves(result.rounds)),  # noqa: S704 - our own figure, without names from elsewhere
     )
     path = result.directory / "report" / "index.html"
     write_atomic(path, page.encode())
     return path
+
+
+def samples(result: FederationResult) -> list[tuple[int, str]]:
+    """What an adversary made in every round, if there is one who makes images: the round and its picture."""
+    findings = Findings(result.directory)
+    return [(number, data_address(findings.picture(number))) for number in findings.rounds(len(result.rounds))]
 
 
 def curves(rounds: tuple[Round, ...]) -> str:

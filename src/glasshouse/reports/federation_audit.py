@@ -1,4 +1,4 @@
-"""The page of an audit of a federation: what the server could see of its clients."""
+"""The page of an audit of a federation: what the server and an adversary among the clients could see."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from glasshouse.files import write_atomic
 from glasshouse.reports.page import template
 from glasshouse.reports.view import inline
 from glasshouse.studies.federation import FederationAuditResult
+from glasshouse.studies.forgery import Forgery
 from glasshouse.types import Interval
 
 
 def write_federation_audit_report(result: FederationAuditResult) -> Path:
     """Write ``report/index.html`` beside the results and return where it is."""
     page = template("federation_audit.html").render(
+        number=number,
+        percent=percent,
         plan=result.plan,
         settings=result.settings,
         columns=columns(result),
@@ -23,11 +26,18 @@ def write_federation_audit_report(result: FederationAuditResult) -> Path:
             for row in result.rows
         ],
         told=[(one.attack, one.query, number(one.values["auc"])) for one in result.told],
+        forgery=result.forgery,
+        forged=[] if result.forgery is None else forged(result.directory, result.forgery),
         failures=result.failures,
     )
     path = result.directory / "report" / "index.html"
     write_atomic(path, page.encode())
     return path
+
+
+def forged(directory: Path, forgery: Forgery) -> list[list[str]]:
+    """Pairs of an image of the class and a sample of the adversary, for the page."""
+    return [[inline(directory, one) for one in pair] for pair in forgery.pictures]
 
 
 def columns(result: FederationAuditResult) -> list[str]:
@@ -43,3 +53,8 @@ def cells(values: dict[str, Interval], result: FederationAuditResult) -> list[st
 def number(value: Interval | None) -> str:
     """A mean with its interval."""
     return "n/a" if value is None else f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"
+
+
+def percent(value: Interval) -> str:
+    """A share with its interval."""
+    return f"{value.mean:.0%} [{value.low:.0%}, {value.high:.0%}]"

@@ -198,7 +198,12 @@ def inline(directory: Path, file: str) -> str:
     """
     if not re.fullmatch(PICTURE, file):
         raise StudyError(f"The results name '{file}', which is no picture of a study: they may be hostile.")
-    content = to_png(read_image(directory / file))
+    return data_address(directory / file)
+
+
+def data_address(path: Path) -> str:
+    """A picture as a data address; only what decodes as one."""
+    content = to_png(read_image(path))
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from glasshouse.semsim.network import Embedding, Network, Perceptual
 
 SCHEMA = 1
 HALF = torch.float16
+SHIPPED = Path(__file__).with_name("semsim.safetensors")
 
 
 def save(network: Network, file: Path, **about: str) -> None:
@@ -45,6 +47,21 @@ def load(file: Path) -> Network:
     except RuntimeError as error:
         raise WeightsError(f"{file} does not fit the network it names: train or install it again.") from error
     return network.requires_grad_(False).eval()
+
+
+def notes(file: Path) -> dict[str, str]:
+    """What a file says of itself beside its weights: whose judgements it learned from, and how."""
+    try:
+        with safe_open(file, framework="pt") as opened:
+            return {name: text for name, text in (opened.metadata() or {}).items() if name != "glasshouse"}
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"{file} is damaged or no SemSim network ({error}): train or install it again.") from error
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Network:
+    """The network that comes with this package."""
+    return load(SHIPPED)
 
 
 def _packed(name: str, value: torch.Tensor) -> torch.Tensor:

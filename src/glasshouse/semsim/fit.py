@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from glasshouse import checks
 from glasshouse.errors import DataError, ModelError
+from glasshouse.semsim.calibration import logistic_line
 from glasshouse.semsim.losses import LOSSES, RECOGNISED, SURE
-from glasshouse.semsim.network import Network
+from glasshouse.semsim.network import Images, Network
 from glasshouse.types import Progress, no_progress
 
 FEWEST = 10  # originals; with fewer nothing can be held out
@@ -25,10 +25,13 @@ Measure = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """Originals (M, C, H, W), guesses (K, C, H, W), whose guess each is (K,), and how recognisable (K,) in [0, 1]."""
+    """M originals, K guesses, whose guess each is (K,), and how recognisable (K,) in [0, 1].
 
-    originals: Tensor
-    guesses: Tensor
+    Images are (C, H, W) of any sizes, in [0, 1]; those of one size may stand in one tensor.
+    """
+
+    originals: Images
+    guesses: Images
     owners: Tensor
     values: Tensor
 
@@ -84,14 +87,20 @@ class Recipe:
         return cls(loss="triplet", epochs=200, batch=128, lr=0.1, momentum=0.9, weight_decay=5e-4, seed=seed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """How a training went: epochs until the best, and on held-out originals the share of pairs in the right order."""
+    """How a training went: epochs until the best, and on held-out originals the share of pairs in the right order.
+
+    ``predicted`` and ``judged`` (H,) are, of the guesses of those originals, the calibrated probabilities and what
+    the judgements say.
+    """
 
     epochs: int
     order: float
     originals: int
     guesses: int
+    predicted: Tensor
+    judged: Tensor
 
 
 def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress = no_progress) -> Fitted:
@@ -121,8 +130,10 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
             break
     network.load_state_dict(kept)
     network.eval()
-    _calibrate(network, measure, judged, held)
-    return Fitted(best_epoch, best, len(judged.originals), len(judged.guesses))
+    distances, places = _measured(network, measure, judged, held)
+    network.calibration.copy_(logistic_line(distances, judged.values[places]))
+    predicted = network.probabilities(distances)
+    return Fitted(best_epoch, best, len(judged.originals), len(judged.guesses), predicted, judged.values[places])
 
 
 def in_order(distances: Tensor, values: Tensor, owners: Tensor) -> float:
@@ -145,28 +156,6 @@ def _measured(network: Network, measure: Measure, judged: Judged, originals: Ten
     places = torch.isin(judged.owners, originals).nonzero().flatten()
     with torch.no_grad():
         return torch.cat([measure(part) for part in places.split(256)]), places
-
-
-def _calibrate(network: Network, measure: Measure, judged: Judged, originals: Tensor) -> None:
-    """Fit the probability that a judge recognises a guess to its distance, on originals that taught nothing."""
-    distances, places = _measured(network, measure, judged, originals)
-    votes = judged.values[places].double()
-    line = torch.tensor([1.0, 1.0], dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([line], max_iter=200, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        logits = line[0] - line[1] * distances.double()
-        loss = F.binary_cross_entropy_with_logits(logits, votes) + 1e-4 * line.square().sum()
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-    fitted = line.detach()
-    if float(fitted[1]) < 0:  # nearer pairs less recognised: distance says nothing here, so the base rate is all
-        share = votes.mean().clamp(1e-3, 1 - 1e-3)
-        fitted = torch.stack((torch.logit(share), torch.zeros((), dtype=torch.float64)))
-    network.calibration.copy_(fitted)
 
 
 def _optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:

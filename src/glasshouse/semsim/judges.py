@@ -17,7 +17,8 @@ from glasshouse.files import write_atomic
 from glasshouse.semsim.eyes import EYES
 
 PENALTY = 0.01  # inverse strength of the probe's L2 penalty
-COPIES = 2  # degraded copies of every image that a probe learns from
+COPIES = 1  # degraded copies of every image that a probe learns from
+VERSION = 1  # counts changes that change verdicts
 LINEUP = 20  # an original must be told from so many others
 SHARPNESS = 25.0  # how quickly likeness falls off with the angle between two images
 
@@ -41,10 +42,6 @@ class Probe:
     def __call__(self, images: Tensor) -> Tensor:
         """The classes (N,) that images (N, C, H, W) in [0, 1] seem to show."""
         return self.classes[self._logits(images).argmax(1)]
-
-    def agreement(self, truth: Tensor, guess: Tensor) -> Tensor:
-        """How likely two looks, one at each image of a pair, name the same class: (N,) in [0, 1]."""
-        return (self.probabilities(truth) * self.probabilities(guess)).sum(1)
 
     def _logits(self, images: Tensor) -> Tensor:
         return ((EYES[self.eye](images) - self.centre) / self.scale) @ self.weight.T + self.bias
@@ -79,19 +76,25 @@ def train_probe(eye: str, images: Tensor, labels: Tensor, seed: int) -> Probe:
     return Probe(eye, weight, bias, centre, scale, torch.from_numpy(probe.classes_))
 
 
-def lineup(eye: str, truth: Tensor, guess: Tensor, others: Tensor) -> Tensor:
-    """How likely a guess is taken for its original rather than for one of some others, (N,): the judge of faces.
+@dataclass(frozen=True, slots=True, eq=False)
+class Lineup:
+    """Originals as an eye sees them, (M, D) unit vectors around ``centre``: the judge of faces and breeds."""
 
-    ``others`` (M, C, H, W) are further originals; each guess is compared with its own and the first ones of those.
-    """
-    originals, guesses, strangers = (_centred(EYES[eye](one), truth, eye) for one in (truth, guess, others[:LINEUP]))
-    own = (originals * guesses).sum(1, keepdim=True)
-    return (SHARPNESS * torch.cat([own, guesses @ strangers.T], 1)).softmax(1)[:, 0]
+    eye: str
+    centre: Tensor
+    originals: Tensor
 
+    @classmethod
+    def of(cls, eye: str, originals: Tensor) -> Lineup:
+        """Line up originals (M, C, H, W); without their mean the angle between two says something."""
+        seen = EYES[eye](originals)
+        return cls(eye, seen.mean(0), F.normalize(seen - seen.mean(0), dim=1))
 
-def _centred(features: Tensor, reference: Tensor, eye: str) -> Tensor:
-    """Unit vectors of features around those of some reference images, of which the angle says something."""
-    return F.normalize(features - EYES[eye](reference).mean(0), dim=1)
+    def chances(self, guesses: Tensor, candidates: Tensor) -> Tensor:
+        """How likely each guess is taken for each of its candidates, places (N, K) in the lineup: (N, K)."""
+        seen = F.normalize(EYES[self.eye](guesses) - self.centre, dim=1)
+        likeness: Tensor = (self.originals[candidates] * seen[:, None]).sum(2)
+        return (SHARPNESS * likeness).softmax(1)
 
 
 def blurred(images: Tensor, degree: float) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,6 +19,9 @@ from glasshouse.types import ImageSpec
 
 GRID = 2  # the semantic head reads the last layer averaged down to so many places each way
 AT_ONCE = 64  # images that go through the trunk together
+
+#: Images (N, C, H, W), or of many sizes (C, H, W) each.
+Images = Tensor | Sequence[Tensor]
 
 
 class Network(nn.Module, ABC):
@@ -60,9 +63,15 @@ class Network(nn.Module, ABC):
         lengths: Tensor = (self(truth) - self(guess)).norm(dim=1)
         return lengths
 
-    def measure(self, originals: Tensor, guesses: Tensor, owners: Tensor) -> Callable[[Tensor], Tensor]:
+    def some(self, images: Images, places: Tensor) -> Tensor:
+        """The images at some places, prepared."""
+        if isinstance(images, Tensor):
+            return self.prepare(images[places])
+        return torch.cat([self.prepare(images[place][None]) for place in places.tolist()])
+
+    def measure(self, originals: Images, guesses: Images, owners: Tensor) -> Callable[[Tensor], Tensor]:
         """A function that gives the distances of the guesses at some places to their originals, for training."""
-        return lambda places: self.distances(originals[owners[places]], guesses[places])
+        return lambda places: self.distances(self.some(originals, owners[places]), self.some(guesses, places))
 
     def probabilities(self, distances: Tensor) -> Tensor:
         """How likely a judge recognises pairs at these distances."""
@@ -153,17 +162,18 @@ class Perceptual(Network):
         counts = torch.tensor(self.channels, device=self.weights.device)
         return F.softplus(self.weights) / counts.repeat_interleave(counts)
 
-    def measure(self, originals: Tensor, guesses: Tensor, owners: Tensor) -> Callable[[Tensor], Tensor]:
+    def measure(self, originals: Images, guesses: Images, owners: Tensor) -> Callable[[Tensor], Tensor]:
         """As its base, from what the frozen trunk saw once of every pair: an epoch takes a moment then."""
         seen = self.evidence(originals, guesses, owners)
         return lambda places: self.from_evidence(Evidence(*(part[places] for part in seen.parts())))
 
-    def evidence(self, originals: Tensor, guesses: Tensor, owners: Tensor) -> Evidence:
+    def evidence(self, originals: Images, guesses: Images, owners: Tensor) -> Evidence:
         """What the trunk sees of pairs, summed over places: enough for the distance at any weights."""
         found = []
         with torch.no_grad():
-            for guess, owner in zip(guesses.split(AT_ONCE), owners.split(AT_ONCE), strict=True):
-                first, second = (self.layers(self.prepare(images)) for images in (originals[owner], guess))
+            for places in torch.arange(len(guesses)).split(AT_ONCE):
+                first = self.layers(self.some(originals, owners[places]))
+                second = self.layers(self.some(guesses, places))
                 sums = (
                     torch.cat([(a * b).sum(2) for a, b in zip(one, other, strict=True)], 1)
                     for one, other in ((first, second), (first, first), (second, second))

@@ -66,7 +66,7 @@ class Vote:
     """One answer of one annotator: None stands for "none of these / cannot tell".
 
     ``forced`` is what the annotator would have chosen beside that None. ``seconds`` is the time taken, ``when`` the
-    moment in seconds since 1970.
+    moment in seconds since 1970. ``grade`` is a soft vote in [0, 1], how surely the original is seen; people give none.
     """
 
     item: str
@@ -76,6 +76,7 @@ class Vote:
     confidence: Confidence | None = None
     seconds: float | None = None
     when: float = 0.0
+    grade: float | None = None
 
     @property
     def choice(self) -> str | None:
@@ -136,3 +137,5 @@ def check_vote(vote: Vote, item: Item) -> None:
         raise VoteError(f"confidence '{vote.confidence}' is not known: use {', '.join(get_args(Confidence))}.")
     if vote.seconds is not None and not (math.isfinite(vote.seconds) and vote.seconds >= 0):
         raise VoteError(f"seconds={vote.seconds} is no time: give a finite number of at least 0.")
+    if vote.grade is not None and not 0 <= vote.grade <= 1:
+        raise VoteError(f"grade={vote.grade} is no soft vote: give a number from 0 to 1, or none.")

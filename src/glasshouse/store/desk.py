@@ -13,8 +13,8 @@ from glasshouse.store.assignment import Table
 from glasshouse.store.ballots import Annotator, Item, Rules, Vote, check_vote, values_of
 from glasshouse.store.claims import Chooser
 
-VOTE_COLUMNS = "item, annotator, answer, forced, confidence, seconds, voted_at"
-VOTE_VALUES = ":item, :annotator, :answer, :forced, :confidence, :seconds, :when"
+VOTE_COLUMNS = "item, annotator, answer, forced, confidence, seconds, voted_at, grade"
+VOTE_VALUES = ":item, :annotator, :answer, :forced, :confidence, :seconds, :when, :grade"
 
 #: The turn after all that is held for an annotator, and the turn before it.
 LAST = "(SELECT COALESCE(MAX(turn) + 1, 0) FROM reservations WHERE annotator = :annotator)"

@@ -99,6 +99,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (  # 3: what is held was on the screen, or is only fetched ahead; of what is held already nobody knows
         "ALTER TABLE reservations ADD COLUMN shown INTEGER NOT NULL DEFAULT 1",
     ),
+    (  # 4: networks that a study trains before it attacks them
+        """CREATE TABLE targets (
+            key TEXT PRIMARY KEY,
+            position INTEGER NOT NULL,
+            described TEXT NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('pending', 'done', 'failed')),
+            reason TEXT,
+            outcome TEXT
+        )""",
+    ),
+    (  # 5: how surely a classifier sees the original, which people are not asked
+        "ALTER TABLE votes ADD COLUMN grade DOUBLE PRECISION CHECK (grade BETWEEN 0 AND 1)",
+    ),
 )
 
 

@@ -47,7 +47,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class CaseRecord:
-    """A case as the study knows it: described in full, pending, done or failed, with its outcome."""
+    """A case, or a target, as the study knows it: described in full, pending, done or failed, with its outcome."""
 
     key: str
     described: JSON
@@ -79,29 +79,59 @@ class Store:
 
     def add_cases(self, cases: Iterable[tuple[str, JSON]]) -> None:
         """Plan cases by key; those that are there, finished or not, stay as they are."""
-        rows = [
-            {"key": key, "position": position, "described": json.dumps(described, sort_keys=True)}
-            for position, (key, described) in enumerate(cases)
-        ]
-        self._database.write(
-            "INSERT INTO cases (key, position, described, state) VALUES (:key, :position, :described, 'pending') "
-            "ON CONFLICT DO NOTHING",
-            rows,
-        )
+        self._plan("cases", cases)
 
     def cases(self) -> list[CaseRecord]:
         """Every case in the order of the plan."""
-        rows = self._database.read("SELECT key, described, state, reason, outcome FROM cases ORDER BY position, key")
-        return [
-            CaseRecord(
-                **{
-                    **row,
-                    "described": json.loads(row["described"]),
-                    "outcome": json.loads(row["outcome"] or "{}"),
-                }
-            )
-            for row in rows
+        return self._planned("cases")
+
+    def add_targets(self, targets: Iterable[tuple[str, JSON]]) -> None:
+        """Plan networks to train by key; those that are there stay as they are."""
+        self._plan("targets", targets)
+
+    def targets(self) -> list[CaseRecord]:
+        """Every network to train in the order of the plan."""
+        return self._planned("targets")
+
+    def _plan(self, table: str, planned: Iterable[tuple[str, JSON]]) -> None:
+        rows = [
+            {"key": key, "position": position, "described": json.dumps(described, sort_keys=True)}
+            for position, (key, described) in enumerate(planned)
         ]
+        self._database.write(
+            f"INSERT INTO {table} (key, position, described, state) "  # noqa: S608 - one of two names of our own
+            "VALUES (:key, :position, :described, 'pending') ON CONFLICT DO NOTHING",
+            rows,
+        )
+
+    def _planned(self, table: str) -> list[CaseRecord]:
+        query = f"SELECT key, described, state, reason, outcome FROM {table} ORDER BY position, key"  # noqa: S608 - as above
+        rows = self._database.read(query)
+        plain = (
+            {**row, "described": json.loads(row["described"]), "outcome": json.loads(row["outcome"] or "{}")}
+            for row in rows
+        )
+        return [CaseRecord(**row) for row in plain]
+
+    def finish_target(self, key: str, outcome: JSON) -> None:
+        """Write down what became of a network that was trained."""
+        self._database.write(
+            "UPDATE targets SET state = 'done', reason = NULL, outcome = :outcome WHERE key = :key",
+            [{"key": key, "outcome": json.dumps(outcome, sort_keys=True)}],
+        )
+
+    def fail_target(self, key: str, reason: str) -> None:
+        """Write down that a network could not be trained, and why."""
+        self._database.write(
+            "UPDATE targets SET state = 'failed', reason = :reason WHERE key = :key", [{"key": key, "reason": reason}]
+        )
+
+    def reset_targets(self, keys: Sequence[str]) -> None:
+        """Plan networks anew whose files were lost or damaged."""
+        self._database.write(
+            "UPDATE targets SET state = 'pending', reason = NULL, outcome = NULL WHERE key = :key",
+            [{"key": key} for key in keys],
+        )
 
     def finish(self, key: str, outcome: JSON, reconstructions: Sequence[ReconstructionRecord]) -> None:
         """Write a finished case and its reconstructions, all or nothing."""

@@ -45,6 +45,7 @@ class Running:
     minutes: float | None = None
     progress: RunProgress = lambda done, total: None
     tuning_progress: RunProgress = lambda done, total: None
+    training_progress: RunProgress = lambda done, total: None
 
     def __post_init__(self) -> None:
         checks.one_of("engine", self.engine, ENGINES)
@@ -233,17 +234,18 @@ def _carry_out(
                 progress=running.progress,
             )
         except KeyboardInterrupt:
-            _write_down(study, materials)
+            _write_down(plan, study)
             raise
-        return _write_down(study, materials), summary
+        return _write_down(plan, study), summary
     finally:
         study.store.close()
 
 
-def _write_down(study: Study, materials: Materials) -> AuditResult:
+def _write_down(plan: Plan, study: Study) -> AuditResult:
     """Score what is finished and write ``audit.json``."""
-    known = measures(study)
-    score(study, known)
-    result = collect(study, known, terms=materials.terms, skipped=materials.skipped)
+    (subject,) = study.subjects
+    known = measures(subject, plan.metrics)
+    score(study, subject, known)
+    result = collect(plan, study, known)
     result.save()
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,13 @@ class Outcome:
 class Bench:
     """All a worker needs; it can be sent to another process.
 
+    ``images`` are those of all data sets by their places, ``specs`` what the images of each data set look like.
     ``module`` is a model given as an object; without it the model is built from its SPEC or factory.
     """
 
     directory: Path
-    model: str
-    image: ImageSpec
     images: tuple[ImageRecord, ...]
+    specs: Mapping[str, ImageSpec]
     module: nn.Module | None = None
     _built: dict[str, nn.Module] = field(default_factory=dict, repr=False)
 
@@ -71,7 +71,7 @@ class Bench:
         began = time.perf_counter()
         first = cases[0]
         attack = attacks.create(first.attack_spec)
-        model = defenses.create(first.defense_spec).on_model(self.network(first.weights))
+        model = defenses.create(first.defense_spec).on_model(self.network(first))
         batches = [self.batch(case.images) for case in cases]
         known = self.known(first)
         shared = [
@@ -109,7 +109,7 @@ class Bench:
             images,
             labels,
             defenses.create(case.defense_spec),
-            image=self.image,
+            image=self.specs[case.dataset],
             batchnorm=case.batchnorm,
             give_labels=case.labels == "given",
             rng=torch.Generator().manual_seed(case.random_seed("defense", "attack_spec", "versions", "public")),
@@ -124,15 +124,16 @@ class Bench:
         images = torch.stack([load_picture(self.directory, one.file, one.sha256) for one in records])
         return images, torch.tensor([one.label for one in records])
 
-    def network(self, weights: str) -> nn.Module:
-        """The model with the weights that carry this hash."""
-        if weights not in self._built:
-            file = self.directory / "models" / f"{weights}.safetensors"
-            model = trained_network(self.model, self.image, file) if self.module is None else self.module
+    def network(self, case: Case) -> nn.Module:
+        """The model of a case with the weights that it names."""
+        if case.weights not in self._built:
+            file = self.directory / "models" / f"{case.weights}.safetensors"
+            image = self.specs[case.dataset]
+            model = trained_network(case.model, image, file) if self.module is None else self.module
             if self.module is not None:
                 load_weights(model, file)
-            self._built = {weights: model.eval()}  # one at a time: two rounds may share one module
-        return self._built[weights]
+            self._built = {case.weights: model.eval()}  # one at a time: two rounds may share one module
+        return self._built[case.weights]
 
 
 def blank_observation(

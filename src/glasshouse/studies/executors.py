@@ -14,47 +14,84 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from queue import Empty
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
+from torch import nn
 
 from glasshouse.errors import GlasshouseError, StudyError
-from glasshouse.studies.bench import Bench, Outcome
-from glasshouse.studies.tasks import Task
+from glasshouse.types import Progress
 
 RETRIES = 2
 
-#: Called with the key of a task's first case, and how many of its cases are done, in fractions.
+
+class Job(Protocol):
+    """Something to work on, known by its key: a case to attack, a target to train."""
+
+    def key(self) -> str:
+        """The content hash under which the result is kept."""
+
+
+JobT = TypeVar("JobT", bound=Job)
+JobT_contra = TypeVar("JobT_contra", bound=Job, contravariant=True)
+ResultT = TypeVar("ResultT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Workbench(Protocol[JobT_contra, ResultT_co]):
+    """All a worker needs for jobs of one kind; ``module`` is a model given as an object, which cannot travel."""
+
+    module: nn.Module | None
+
+    def perform(self, jobs: Sequence[JobT_contra], progress: Progress) -> Sequence[ResultT_co]:
+        """Work on the jobs of one task; a result for each."""
+
+
+#: Called with the key of a task's first job, and how many of its jobs are done, in fractions.
 Watch = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a case could not be finished."""
+    """Why a job could not be finished."""
 
     reason: str
 
 
-Finished = tuple[Task, list[Outcome | Failure]]
+Finished = tuple[tuple[JobT, ...], list[ResultT | Failure]]
 
 
 class Executor(ABC):
     """Works on tasks and yields each as it finishes; stops starting new ones at the deadline."""
 
     @abstractmethod
-    def work(self, tasks: Sequence[Task], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
+    def work(
+        self,
+        tasks: Sequence[tuple[JobT, ...]],
+        bench: Workbench[JobT, ResultT],
+        *,
+        watch: Watch,
+        deadline: float,
+    ) -> Iterator[Finished[JobT, ResultT]]:
         """Yield finished tasks in any order; ``deadline`` is a reading of ``time.monotonic``."""
 
 
 class Inline(Executor):
     """One task after another in this process."""
 
-    def work(self, tasks: Sequence[Task], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
+    def work(
+        self,
+        tasks: Sequence[tuple[JobT, ...]],
+        bench: Workbench[JobT, ResultT],
+        *,
+        watch: Watch,
+        deadline: float,
+    ) -> Iterator[Finished[JobT, ResultT]]:
         """Yield finished tasks in the order given."""
         for task in tasks:
             if time.monotonic() >= deadline:
                 return
-            yield task, _perform(bench, task, watch)
+            yield task, perform(bench, task, watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +100,21 @@ class Local(Executor):
 
     workers: int
 
-    def work(self, tasks: Sequence[Task], bench: Bench, *, watch: Watch, deadline: float) -> Iterator[Finished]:
+    def work(
+        self,
+        tasks: Sequence[tuple[JobT, ...]],
+        bench: Workbench[JobT, ResultT],
+        *,
+        watch: Watch,
+        deadline: float,
+    ) -> Iterator[Finished[JobT, ResultT]]:
         """Yield tasks as workers finish them; one in whose time a worker died is tried again by itself."""
         if bench.module is not None:
             raise StudyError("A model given as an object cannot be sent to workers: use engine='inline'.")
-        left, suspects = list(tasks), []
+        left = list(tasks)
+        suspects: list[tuple[JobT, ...]] = []
         while left and time.monotonic() < deadline:
-            running: list[Task] = []
+            running: list[tuple[JobT, ...]] = []
             try:
                 yield from self._drain(left, running, bench, watch, deadline)
             except BrokenProcessPool:
@@ -78,10 +123,15 @@ class Local(Executor):
             yield from self._alone(task, bench, watch, deadline)
 
     def _drain(
-        self, left: list[Task], running: list[Task], bench: Bench, watch: Watch, deadline: float
-    ) -> Iterator[Finished]:
+        self,
+        left: list[tuple[JobT, ...]],
+        running: list[tuple[JobT, ...]],
+        bench: Workbench[JobT, ResultT],
+        watch: Watch,
+        deadline: float,
+    ) -> Iterator[Finished[JobT, ResultT]]:
         """Keep every worker busy until nothing is left or the time is up; running tasks are finished."""
-        futures: dict[Future[list[Outcome | Failure]], Task] = {}
+        futures: dict[Future[list[ResultT | Failure]], tuple[JobT, ...]] = {}
         with _pool(self.workers, bench, watch) as pool:
             while left or futures:
                 while left and len(futures) < self.workers and time.monotonic() < deadline:
@@ -95,7 +145,9 @@ class Local(Executor):
                     running.remove(task)
                     yield task, outcomes
 
-    def _alone(self, task: Task, bench: Bench, watch: Watch, deadline: float) -> Iterator[Finished]:
+    def _alone(
+        self, task: tuple[JobT, ...], bench: Workbench[JobT, ResultT], watch: Watch, deadline: float
+    ) -> Iterator[Finished[JobT, ResultT]]:
         """Try a task in a worker of its own, so that no other task pays for its deaths."""
         for _ in range(RETRIES if len(task) == 1 else 1):
             if time.monotonic() >= deadline:
@@ -116,7 +168,7 @@ class Local(Executor):
         yield task, [Failure(reason)]
 
 
-def _perform(bench: Bench, task: Task, watch: Watch) -> list[Outcome | Failure]:
+def perform(bench: Workbench[JobT, ResultT], task: tuple[JobT, ...], watch: Watch) -> list[ResultT | Failure]:
     """Work on a task; what a user can cause becomes a failure, anything else is a bug and goes on up.
 
     Where one case fails, the others must not pay for it: each is tried by itself.
@@ -127,13 +179,13 @@ def _perform(bench: Bench, task: Task, watch: Watch) -> list[Outcome | Failure]:
     except GlasshouseError as error:
         if len(task) == 1:
             return [Failure(str(error))]
-    return [outcome for case in task for outcome in _perform(bench, (case,), lambda _, share: None)]
+    return [outcome for case in task for outcome in perform(bench, (case,), lambda _, share: None)]
 
 
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(bench: Bench, reports: Any) -> None:
+def _start_worker(bench: Workbench[Any, Any], reports: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends the workers
     torch.set_num_threads(1)
     _worker["bench"], _worker["reports"] = bench, reports
@@ -147,7 +199,7 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def _in_worker(task: Task) -> list[Outcome | Failure]:
+def _in_worker(task: tuple[Any, ...]) -> list[Any]:
     last = 0.0
 
     def watch(key: str, share: float) -> None:
@@ -156,11 +208,11 @@ def _in_worker(task: Task) -> list[Outcome | Failure]:
             last = share
             _worker["reports"].put((key, share))
 
-    return _perform(_worker["bench"], task, watch)
+    return perform(_worker["bench"], task, watch)
 
 
 @contextlib.contextmanager
-def _pool(workers: int, bench: Bench, watch: Watch) -> Iterator[ProcessPoolExecutor]:
+def _pool(workers: int, bench: Workbench[Any, Any], watch: Watch) -> Iterator[ProcessPoolExecutor]:
     """A pool of spawned workers whose progress reaches ``watch``; killed, not waited for, on the way out."""
     context = multiprocessing.get_context("spawn")
     reports = context.Queue()

@@ -27,6 +27,7 @@ from glasshouse.functional.roc import measure
 from glasshouse.membership.queries import views
 from glasshouse.metrics import Metric
 from glasshouse.registry import setting
+from glasshouse.studies.forgery import Forgery, gather
 from glasshouse.studies.materials import unlike
 from glasshouse.studies.sightings import Row, Scene, victims
 from glasshouse.training import Samples
@@ -91,6 +92,7 @@ class FederationAuditResult:
     settings: FederationAudit
     rows: tuple[Row, ...]
     told: tuple[Told, ...]
+    forgery: Forgery | None
     failures: tuple[str, ...]
 
     def to_json(self) -> JSON:
@@ -98,7 +100,9 @@ class FederationAuditResult:
         same = {"dataset": self.plan.dataset, "model": self.plan.model, "defense": self.plan.defense}
         rows = [{**same, **dataclasses.asdict(row)} for row in self.rows]
         told = [{**same, **dataclasses.asdict(one)} for one in self.told]
-        plain: JSON = _finite({"schema": SCHEMA, **dataclasses.asdict(self.settings), "rows": rows, "told": told})
+        forgery = None if self.forgery is None else {**same, **dataclasses.asdict(self.forgery)}
+        found = {"rows": rows, "told": told, "forgery": forgery}
+        plain: JSON = _finite({"schema": SCHEMA, **dataclasses.asdict(self.settings), **found})
         return {**plain, "failures": list(self.failures)}
 
 
@@ -113,7 +117,8 @@ def audit_federation(
     """Attack what the server of a simulated federation saw in one round, and score it against the clients' images.
 
     Under secure aggregation the server saw only the mean of all clients' changes, so that is what is attacked. The
-    global model asked about membership is the one that the round ended with.
+    global model asked about membership is the one that the round ended with. What an adversary among the clients made
+    of all rounds is scored beside it.
     """
     plan, rounds = read_result(directory)
     if settings.round >= len(rounds):
@@ -122,12 +127,13 @@ def audit_federation(
         raise StudyError(f"{out} holds another study: choose another --out.")
     attack_list = {text: attack_room.create(text) for text in settings.attacks}
     test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
-    held = _holdings(plan, directory, settings.round, test.class_names, root)
+    class_names = plan.class_names(test.class_names)
+    held = _holdings(plan, directory, settings.round, class_names, root)
     ledger = Ledger(directory)
     image = next(iter(held.values())).spec
     model = network(plan, image)
     set_weights(model, ledger.sent(settings.round))
-    others = _strangers(plan, test, root)
+    others = strangers(plan, test, root)
     scene = Scene(model, image, plan.lr, others.images, settings.judges, out)
     seen = victims(plan, ledger, settings.round, held, model)[: settings.clients]
     rows, failures = list[Row](), list[str]()
@@ -141,7 +147,9 @@ def audit_federation(
         progress((number + 1) / len(work))
     set_weights(model, ledger.sent(settings.round + 1))
     told = _told(plan, settings, held, others, model)
-    result = FederationAuditResult(out, plan, settings, tuple(rows), told, tuple(failures))
+    evidence = gather(plan, directory, len(rounds), root)
+    forgery = None if evidence is None else evidence.judged(others, settings.judges, out=out, seed=settings.seed)
+    result = FederationAuditResult(out, plan, settings, tuple(rows), told, forgery, tuple(failures))
     write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
     return result
 
@@ -163,7 +171,7 @@ def _holdings(
     return found
 
 
-def _strangers(plan: Federation, test: Pool, root: Path | None) -> Samples:
+def strangers(plan: Federation, test: Pool, root: Path | None) -> Samples:
     """The test images that no client trained on: data without a test part are tested on their training images."""
     images = test.read(range(len(test.labels)), 0)
     known = torch.zeros(len(images), dtype=torch.bool)

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from pathlib import Path
 
 import numpy as np
-import torch
-from PIL import Image
 from torch import Tensor
 
 from glasshouse.data.images import read_image
+from glasshouse.data.pixels import to_pixels, to_png, to_tensor
 from glasshouse.errors import StudyError
 from glasshouse.files import write_atomic
 
-
-def to_pixels(image: Tensor) -> np.ndarray:
-    """One (C, H, W) image in [0, 1] as 8-bit (H, W, C)."""
-    return (image.detach() * 255).round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).cpu().numpy()
-
-
-def to_tensor(pixels: np.ndarray) -> Tensor:
-    """One 8-bit (H, W, C) picture as (C, H, W) in [0, 1]."""
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 255
-
-
-def to_png(pixels: np.ndarray) -> bytes:
-    """Encode 8-bit (H, W, 1 or 3) pixels as PNG."""
-    buffer = io.BytesIO()
-    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")
-    return buffer.getvalue()
+__all__ = [
+    "fingerprint",
+    "load_picture",
+    "opaque_name",
+    "picture_file",
+    "save_picture",
+    "to_pixels",
+    "to_png",
+    "to_tensor",
+]
 
 
 def picture_file(name: str) -> str:
@@ -54,6 +46,16 @@ def load_picture(directory: Path, file: str, sha256: str) -> Tensor:
     if fingerprint(pixels) != sha256:
         raise StudyError(f"{path} was changed since it was written: delete it and run the same command again.")
     return to_tensor(pixels)
+
+
+def read_picture(directory: Path, file: str) -> Tensor:
+    """Read a picture that a database names as (C, H, W) in [0, 1]; no name leads out of the directory."""
+    path = (directory / file).resolve()
+    if not path.is_relative_to(directory.resolve()):
+        raise StudyError(f"{file} leads out of {directory}: this database was not made by Glasshouse.")
+    if not path.is_file():
+        raise StudyError(f"{directory / file} is missing: run the study again, or import its votes again.")
+    return to_tensor(read_image(path))
 
 
 def fingerprint(pixels: np.ndarray) -> str:

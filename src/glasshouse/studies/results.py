@@ -20,6 +20,7 @@ from glasshouse.studies.case import Case
 from glasshouse.studies.plan import Plan
 from glasshouse.studies.scoring import FLOOR, MARGINS, Measures, identified_name, score_name, set_value
 from glasshouse.studies.study import RESULT_FILE, Study
+from glasshouse.studies.subjects import Subject
 from glasshouse.types import JSON, Interval, Threat, finite_or_none
 from glasshouse.versions import versions
 
@@ -156,58 +157,67 @@ class AuditResult:
         return f"<table>{head}{body}</table>"
 
 
-def collect(study: Study, measures: Measures, *, terms: str = "", skipped: tuple[str, ...] = ()) -> AuditResult:
-    """Gather the tables of a study from its store."""
-    records = {record.key: record for record in study.store.cases()}
-    planned = [case for case in study.cases if case.key() in records]
-    groups: dict[Setup, list[Case]] = defaultdict(list)
-    by_kind: dict[tuple[object, ...], list[Case]] = defaultdict(list)
-    for case in planned:
-        by_kind[_kind(case)].append(case)
-    for cases in by_kind.values():
-        groups[_setup(cases, records)] = cases
-    pictures: dict[str, list[ReconstructionRecord]] = defaultdict(list)
-    for one in study.store.reconstructions():
-        pictures[one.case_key].append(one)
-    table = _Table(study, measures, groups, records, pictures)
-    states = [records[case.key()].state for case in planned]
+def collect(plan: Plan, study: Study, measures: Measures) -> AuditResult:
+    """Gather the tables of an audit, which has one subject, from its store."""
+    (subject,) = study.subjects
+    table = Table.of(study, subject, measures)
     return AuditResult(
         directory=study.directory,
-        plan=study.plan,
+        plan=plan,
         images=tuple(study.store.images()),
         rows=tuple(table.rows()),
         per_image=tuple(table.per_image()),
         floor=tuple(table.floor()),
         identified=tuple(table.identified()),
         failures=tuple(table.failures()),
-        pending=states.count("pending"),
+        pending=table.pending(),
         judges=tuple(measures.judges),
-        gallery=study.gallery_origin,
-        terms=terms,
-        skipped=skipped,
+        gallery=subject.gallery_origin,
+        terms=subject.terms,
+        skipped=subject.skipped,
         choices=study.choices.to_json(),
-        seconds=sum(records[case.key()].outcome.get("seconds", 0.0) for case in planned),
+        seconds=table.seconds(),
     )
 
 
-class _Table:
-    """Joins cases, pictures and scores of a study."""
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Joins cases, pictures and scores of one subject of a study."""
 
-    def __init__(
-        self,
-        study: Study,
-        measures: Measures,
-        groups: dict[Setup, list[Case]],
-        records: dict[str, CaseRecord],
-        pictures: dict[str, list[ReconstructionRecord]],
-    ) -> None:
-        self.study = study
-        self.groups = groups
-        self.records = records
-        self.pictures = pictures
-        self.scores = study.store.scores()
-        self.told = identified_name(study.gallery)
-        self.usable, self.judges, self.missing = measures.usable, measures.judges, measures.missing
+    study: Study
+    subject: Subject
+    measures: Measures
+    groups: dict[Setup, list[Case]]
+    records: dict[str, CaseRecord]
+    pictures: dict[str, list[ReconstructionRecord]]
+    scores: dict[tuple[str, int, str], float | None]
+
+    @classmethod
+    def of(cls, study: Study, subject: Subject, measures: Measures) -> Table:
+        """Read all that the store knows of a subject."""
+        records = {record.key: record for record in study.store.cases()}
+        by_kind: dict[tuple[object, ...], list[Case]] = defaultdict(list)
+        for case in study.cases:
+            if case.dataset == subject.dataset and case.key() in records:
+                by_kind[_kind(case)].append(case)
+        groups = {_setup(cases, records): cases for cases in by_kind.values()}
+        pictures: dict[str, list[ReconstructionRecord]] = defaultdict(list)
+        for one in study.store.reconstructions():
+            pictures[one.case_key].append(one)
+        return cls(study, subject, measures, groups, records, pictures, study.store.scores())
+
+    @property
+    def planned(self) -> list[CaseRecord]:
+        """What is known of every case."""
+        return [self.records[case.key()] for cases in self.groups.values() for case in cases]
+
+    def pending(self) -> int:
+        """How many cases are still to be done."""
+        return sum(record.state == "pending" for record in self.planned)
+
+    def seconds(self) -> float:
+        """How long the finished cases took together."""
+        return float(sum(record.outcome.get("seconds", 0.0) for record in self.planned))
 
     def score(self, key: str, place: int, metric: Metric | None) -> float | None:
         """A stored score of a metric, if there is one."""
@@ -220,21 +230,21 @@ class _Table:
 
     def rows(self) -> list[Row]:
         """One row for every setup and metric of the plan."""
-        return [self._row(setup, metric) for setup in self.groups for metric in self.study.plan.metrics]
+        return [self._row(setup, metric) for setup in self.groups for metric in self.measures.asked]
 
     def _row(self, setup: Setup, metric: str) -> Row:
         found = self.found(setup)
         if not found:
             return Row(setup, metric, None, "no reconstruction was finished")
         if isinstance(create(metric), SetMetric):
-            value = set_value(self.study, metric, found)
+            value = set_value(self.study, self.subject, metric, found)
             if isinstance(value, str):
                 return Row(setup, metric, None, value)
             return Row(setup, metric, Interval(value, math.nan, math.nan, len(found)))
-        values = [self.score(one.case_key, one.place, self.usable.get(metric)) for one in found]
+        values = [self.score(one.case_key, one.place, self.measures.usable.get(metric)) for one in found]
         numbers = [value for value in values if value is not None]
         if not numbers:
-            return Row(setup, metric, None, self.missing.get(metric, "not scored yet"))
+            return Row(setup, metric, None, self.measures.missing.get(metric, "not scored yet"))
         return Row(setup, metric, mean_interval(numbers), _identical(numbers))
 
     def per_image(self) -> list[PerImage]:
@@ -245,25 +255,23 @@ class _Table:
                 setup,
                 metric,
                 one.place,
-                self.score(one.case_key, one.place, self.usable[metric]),
+                self.score(one.case_key, one.place, self.measures.usable[metric]),
                 files[one.place],
                 one.file,
             )
             for setup in self.groups
-            for metric in self.usable
+            for metric in self.measures.usable
             for one in self.found(setup)
         ]
 
     def floor(self) -> list[Row]:
         """What the truth's own mean colour would score: the guess a real attack must beat."""
         nothing = Threat("none", "none", "none", None, 1, 0, 0, "none", "none", None)
-        setup = Setup(
-            self.study.plan.dataset, "none", "none", "mean color", self.study.plan.seed, nothing, "none", "none"
-        )
-        places = range(len(self.study.bench.images))
+        seed = next((setup.seed for setup in self.groups), 0)
+        setup = Setup(self.subject.dataset, "none", "none", "mean color", seed, nothing, "none", "none")
         rows = []
-        for metric in self.usable:
-            values = [self.score(FLOOR, place, self.usable[metric]) for place in places]
+        for metric in self.measures.usable:
+            values = [self.score(FLOOR, place, self.measures.usable[metric]) for place in self.subject.places]
             numbers = [value for value in values if value is not None]
             if numbers:
                 rows.append(Row(setup, metric, mean_interval(numbers)))
@@ -272,26 +280,27 @@ class _Table:
     def identified(self) -> list[Identified]:
         """For every setup, which reconstructions show their original."""
         answer = []
+        told_name = identified_name(self.subject.gallery)
         for setup in self.groups:
             found = self.found(setup)
-            seen = [one.place for one in found if self._shows(one)]
+            seen = [one.place for one in found if self._shows(one, told_name)]
             if found:
                 answer.append(Identified(setup, share_interval(len(seen), len(found)), tuple(seen)))
         return answer
 
-    def _shows(self, one: ReconstructionRecord) -> bool:
+    def _shows(self, one: ReconstructionRecord, told_name: str) -> bool:
         """Told from the others, and clearly above the floor in LPIPS, and in SSIM or PSNR, where they are known."""
-        beats = {name: self._beats_floor(one, name) for name in self.judges}
+        beats = {name: self._beats_floor(one, name) for name in self.measures.judges}
         pixels = [beats[name] for name in ("ssim", "psnr") if name in beats]
-        told = bool(self.scores.get((one.case_key, one.place, self.told)))
+        told = bool(self.scores.get((one.case_key, one.place, told_name)))
         return told and beats.get("lpips", True) and (any(pixels) or not pixels)
 
     def _beats_floor(self, one: ReconstructionRecord, name: str) -> bool:
-        guess = self.score(one.case_key, one.place, self.judges[name])
-        floor = self.score(FLOOR, one.place, self.judges[name])
+        guess = self.score(one.case_key, one.place, self.measures.judges[name])
+        floor = self.score(FLOOR, one.place, self.measures.judges[name])
         if guess is None or floor is None:
             return False
-        gain = guess - floor if self.judges[name].leaks_when == "high" else floor - guess
+        gain = guess - floor if self.measures.judges[name].leaks_when == "high" else floor - guess
         return gain > MARGINS[name]
 
     def failures(self) -> list[Failed]:
@@ -305,7 +314,7 @@ class _Table:
 
 
 def _kind(case: Case) -> tuple[object, ...]:
-    return case.model, case.defense, case.attack, case.round, case.batchnorm, len(case.images)
+    return case.model, case.defense, case.attack, case.round, case.batchnorm, case.seed, len(case.images)
 
 
 def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:

@@ -15,7 +15,9 @@ from glasshouse.metrics import Metric, SetMetric, create
 from glasshouse.registry import complete_spec
 from glasshouse.store import ReconstructionRecord, Score
 from glasshouse.studies.pictures import load_picture
+from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.study import Study
+from glasshouse.studies.subjects import Subject
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +30,19 @@ MARGINS = {"ssim": 0.1, "psnr": 3.0, "lpips": 0.0}
 CHUNK = 128
 
 
+def silent(done: float, total: int) -> None:
+    """Report progress to nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The metrics that can be computed here, and the reason for each that cannot.
+    """The metrics that a plan asks for, those that can be computed here, and the reason for each that cannot.
 
     ``usable`` are the plan's metrics of single images by SPEC; ``judges`` decide what counts as seen, whatever
     metrics the plan asks for.
     """
 
+    asked: tuple[str, ...]
     usable: dict[str, Metric]
     judges: dict[str, Metric]
     missing: dict[str, str]
@@ -51,14 +58,14 @@ def identified_name(gallery: Tensor) -> str:
     return f"{IDENTIFIED} {hashlib.sha256(gallery.numpy().tobytes()).hexdigest()[:16]}"
 
 
-def measures(study: Study) -> Measures:
+def measures(subject: Subject, metrics: Sequence[str]) -> Measures:
     """Try every metric on one grey pair, so that missing weights are said once and early."""
     found: dict[str, Metric] = {}
     missing: dict[str, str] = {}
-    grey = torch.full((1, *study.bench.image.shape), 0.5)
-    for text in dict.fromkeys((*study.plan.metrics, *MARGINS)):
+    grey = torch.full((1, *subject.image.shape), 0.5)
+    for text in dict.fromkeys((*metrics, *MARGINS)):
         metric = create(text)
-        reason = metric.why_not(study.bench.image, len(study.bench.images))
+        reason = metric.why_not(subject.image, len(subject.records))
         if isinstance(metric, Metric) and reason is None:
             try:
                 metric(grey, grey)
@@ -68,35 +75,37 @@ def measures(study: Study) -> Measures:
                 log.warning("%s", reason)
         if reason is not None:
             missing[text] = reason
-    usable = {text: found[text] for text in study.plan.metrics if text in found}
-    return Measures(usable, {text: found[text] for text in MARGINS if text in found}, missing)
+    usable = {text: found[text] for text in metrics if text in found}
+    return Measures(tuple(metrics), usable, {text: found[text] for text in MARGINS if text in found}, missing)
 
 
-def score(study: Study, known_measures: Measures) -> None:
-    """Compute every score that is not there yet, from the stored 8-bit pictures."""
+def score(study: Study, subject: Subject, known_measures: Measures, progress: RunProgress = silent) -> None:
+    """Compute every score of a subject's images that is not there yet, from the stored 8-bit pictures."""
     single = {score_name(one): one for one in (*known_measures.usable.values(), *known_measures.judges.values())}
-    told = identified_name(study.gallery)
+    told = identified_name(subject.gallery)
     known = study.store.scores()
-    truths = study.bench.batch(tuple(range(len(study.bench.images))))[0]
-    _score_floor(study, single, truths, known.keys())
+    truths = study.bench.batch(subject.places)[0]
+    _score_floor(study, subject, single, truths, known.keys())
+    first, here = subject.places[0], set(subject.places)
     todo = [
         one
         for one in study.store.reconstructions()
-        if any((one.case_key, one.place, name) not in known for name in (*single, told))
+        if one.place in here and any((one.case_key, one.place, name) not in known for name in (*single, told))
     ]
     for start in range(0, len(todo), CHUNK):
         chunk = todo[start : start + CHUNK]
         guesses = torch.stack([load_picture(study.directory, one.file, one.sha256) for one in chunk])
-        truth = truths[[one.place for one in chunk]]
+        truth = truths[[one.place - first for one in chunk]]
         values = {name: metric(truth, guesses) for name, metric in single.items()}
-        values[told] = identified(truth, guesses, study.gallery).float()
+        values[told] = identified(truth, guesses, subject.gallery).float()
         study.store.add_scores(_scores([(one.case_key, one.place) for one in chunk], values))
+        progress(start + len(chunk), len(todo))
 
 
-def set_value(study: Study, text: str, records: Sequence[ReconstructionRecord]) -> float | str:
+def set_value(study: Study, subject: Subject, text: str, records: Sequence[ReconstructionRecord]) -> float | str:
     """The value of a set metric over some reconstructions, or the reason why it has none."""
     metric = create(text)
-    reason = metric.why_not(study.bench.image, len(records))
+    reason = metric.why_not(subject.image, len(records))
     if reason is not None or not isinstance(metric, SetMetric):
         return reason or f"{text} is not a metric of sets"
     truth, _ = study.bench.batch(tuple(one.place for one in records))
@@ -132,12 +141,16 @@ def mean_colors(images: Tensor) -> Tensor:
 
 
 def _score_floor(
-    study: Study, single: dict[str, Metric], truths: Tensor, known: Iterable[tuple[str, int, str]]
+    study: Study,
+    subject: Subject,
+    single: dict[str, Metric],
+    truths: Tensor,
+    known: Iterable[tuple[str, int, str]],
 ) -> None:
-    done = {metric for key, _, metric in known if key == FLOOR}
+    done = {metric for key, place, metric in known if key == FLOOR and place == subject.places[0]}
     flat = (mean_colors(truths) * 255).round() / 255
     values = {name: metric(truths, flat) for name, metric in single.items() if name not in done}
-    study.store.add_scores(_scores([(FLOOR, place) for place in range(len(truths))], values))
+    study.store.add_scores(_scores([(FLOOR, place) for place in subject.places], values))
 
 
 def _scores(owners: Sequence[tuple[str, int]], values: dict[str, Tensor]) -> list[Score]:

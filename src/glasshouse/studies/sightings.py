@@ -62,7 +62,7 @@ class Row:
 def victims(
     plan: Federation, ledger: Ledger, number: int, held: Mapping[int, Holding], model: nn.Module
 ) -> list[Victim]:
-    """Each client of a round by itself; behind secure aggregation, the mean of all."""
+    """Each client of a round by itself, but for an adversary; behind secure aggregation, the mean of all."""
     sent = ledger.sent(number)
     steps = {client: plan.recipe.steps(len(one)) for client, one in held.items()}
     # where versions differ, those that the round began with
@@ -84,6 +84,7 @@ def victims(
             number,
         )
         for client, own in samples.items()
+        if plan.adversary_at(client) is None
     ]
 
 

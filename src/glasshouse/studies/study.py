@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
 
-import numpy as np
 from torch import Tensor, nn
 
 from glasshouse import attacks, checks, defenses, models
@@ -30,9 +29,9 @@ from glasshouse.studies.choices import Choices
 from glasshouse.studies.materials import Materials
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
-from glasshouse.studies.pictures import fingerprint, opaque_name, picture_file, to_pixels, to_png
 from glasshouse.studies.plan import DEFAULT_ATTACKS, Plan, from_toml, to_toml
 from glasshouse.studies.public import save_public
+from glasshouse.studies.subjects import Subject, refuse_other_images
 from glasshouse.types import BatchNorm, Capability, ImageSpec
 
 log = logging.getLogger(__name__)
@@ -52,15 +51,13 @@ def as_planned(cases: Sequence[Case], bench: Bench, choices: Choices) -> Sequenc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """An opened study: its plan, its store, its cases and the bench they are worked on."""
+    """An opened study: its store, its cases, the bench they are worked on and the images they are about."""
 
     directory: Path
-    plan: Plan
     store: Store
     cases: tuple[Case, ...]
     bench: Bench
-    gallery: Tensor
-    gallery_origin: str
+    subjects: tuple[Subject, ...]
     choices: Choices
 
 
@@ -88,29 +85,29 @@ def prepare(
         )
     spec, rounds = _rounds(plan, materials.spec, module)
     checks.labels(materials.labels, spec, len(materials.labels))
-    audited = _audited(plan, rounds.values())
-    attack_list = _usable_attacks(plan, spec, audited)
-    known = _known(materials, attack_list, plan.seed)
-    pictures = [to_pixels(image) for image in materials.images]
-    records = _records(directory, materials, pictures)
+    audited = audited_networks(plan, rounds.values())
+    attack_list = usable_attacks(plan, spec, audited)
+    known = public_images_for(materials, attack_list, plan.seed)
+    subject = Subject.of(plan.dataset, spec, materials)
+    refuse_other_images(directory, [subject])
     sweep(directory, directory / "images", directory / "models", directory / "report")
     write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
-    for record, pixels in zip(records, pictures, strict=True):
-        write_atomic(directory / record.file, to_png(pixels))
+    subject.save(directory)
     victims = [Victim(name, model, _keep_weights(directory, plan, name, model)) for name, model in rounds.items()]
     public = "" if known is None else save_public(directory, known)
-    bench = Bench(directory, plan.model, spec, tuple(records), module=None if module is None else victims[0].model)
+    given = None if module is None else victims[0].model
+    bench = Bench(directory, subject.records, {plan.dataset: spec}, module=given)
     choices = Choices.of(directory)
     if plan.memory is not None and not choices.together:
         fitting = images_at_once(audited, spec, plan.memory)
         choices.together = {"gigabytes": plan.memory, "images": fitting}
         choices.save()
-    expanded = list(_expand(plan, attack_list, victims, records, _architecture(plan, module), public))
+    expanded = list(expand(plan, attack_list, victims, subject.records, architecture_of(plan, module), public))
     cases = tuple({case.key(): case for case in settle(expanded, bench, choices)}.values())
     store = Store(directory / DATABASE_FILE)
-    store.add_images(records)
+    store.add_images(subject.records)
     store.add_cases((case.key(), case.described()) for case in cases)
-    return Study(directory, plan, store, cases, bench, materials.gallery, materials.gallery_origin, choices)
+    return Study(directory, store, cases, bench, (subject,), choices)
 
 
 def refuse_foreign(directory: Path) -> None:
@@ -121,7 +118,7 @@ def refuse_foreign(directory: Path) -> None:
         raise StudyError(f"{directory} is not empty and holds no study: choose another --out.")
 
 
-def _usable_attacks(
+def usable_attacks(
     plan: Plan, image: ImageSpec, audited: Sequence[tuple[nn.Module, BatchNorm]]
 ) -> list[tuple[str, InversionAttack]]:
     """The plan's attacks; one that cannot attack these models is refused, or left out if nobody asked for it."""
@@ -150,14 +147,14 @@ def _usable_attacks(
     return found
 
 
-def _audited(plan: Plan, networks: Iterable[nn.Module]) -> list[tuple[nn.Module, BatchNorm]]:
+def audited_networks(plan: Plan, networks: Iterable[nn.Module]) -> list[tuple[nn.Module, BatchNorm]]:
     """The networks as they are and as the plan's defenses change them, each in every mode in which it is audited."""
     changing = [one for one in map(defenses.create, plan.defenses) if one.changes_model]
     found = [one for model in networks for one in (model, *(defense.on_model(model) for defense in changing))]
     return [(model, mode) for model in found for mode in _modes(plan, model)]
 
 
-def _known(materials: Materials, attack_list: list[tuple[str, InversionAttack]], seed: int) -> Tensor | None:
+def public_images_for(materials: Materials, attack_list: list[tuple[str, InversionAttack]], seed: int) -> Tensor | None:
     """The public images that were named; else, for attacks that make use of some, crops of photographs."""
     used = any(Capability.PUBLIC_IMAGES in attack.uses for _, attack in attack_list)
     return materials.unattacked_crops(CROPS, seed) if used and materials.public is None else materials.public
@@ -181,28 +178,6 @@ def _rounds(plan: Plan, image: ImageSpec, module: nn.Module | None) -> tuple[Ima
     return dataclasses.replace(image, classes=outputs.pop()), rounds
 
 
-def _records(directory: Path, materials: Materials, pictures: list[np.ndarray]) -> list[ImageRecord]:
-    """Describe the attacked images under opaque names; refuse others than the study began with."""
-    records = [
-        ImageRecord(
-            place,
-            materials.identities[place],
-            int(materials.labels[place]),
-            materials.class_names[place],
-            picture_file(opaque_name("truth", str(place), fingerprint(pixels))),
-            fingerprint(pixels),
-        )
-        for place, pixels in enumerate(pictures)
-    ]
-    if (directory / DATABASE_FILE).exists():
-        store = Store(directory / DATABASE_FILE)
-        before = store.images()
-        store.close()
-        if before and before != records:
-            raise StudyError(f"{directory} belongs to a study of other images: choose another --out, or delete it.")
-    return records
-
-
 def _keep_weights(directory: Path, plan: Plan, round_name: str, model: nn.Module) -> str:
     """Keep a model's weights under the hash of their content."""
     trained = round_name == TRAINED and plan.weights is not None
@@ -214,7 +189,7 @@ def _keep_weights(directory: Path, plan: Plan, round_name: str, model: nn.Module
     return name
 
 
-def _architecture(plan: Plan, module: nn.Module | None) -> str:
+def architecture_of(plan: Plan, module: nn.Module | None) -> str:
     """What the model is, beyond its weights."""
     if module is not None:
         return f"{type(module).__qualname__} {_short_hash(repr(module).encode())} {_code_hash(module)}"
@@ -242,11 +217,11 @@ def _attack(text: str, steps: int | None) -> tuple[str, InversionAttack]:
     return (text if changed == attack else to_spec(changed)), changed
 
 
-def _expand(
+def expand(
     plan: Plan,
     attack_list: list[tuple[str, InversionAttack]],
     victims: list[Victim],
-    records: list[ImageRecord],
+    records: Sequence[ImageRecord],
     architecture: str,
     public: str,
 ) -> Iterator[Case]:
@@ -274,7 +249,7 @@ def _expand(
                     batchnorm=mode,
                     has_batchnorm=bool(batchnorm_layers(network)),
                     labels=plan.labels,
-                    images=tuple(range(start, min(start + plan.batch, len(records)))),
+                    images=tuple(one.place for one in records[start : start + plan.batch]),
                     pictures=pictures,
                     seed=plan.seed,
                     versions=(attack.version, *defense.versions),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -50,12 +50,14 @@ def fit(
     *,
     client: Client | None = None,
     decay_at: Sequence[float] = DECAY_AT,
+    after_epoch: Callable[[int], None] = lambda epochs: None,
     progress: Progress = no_progress,
 ) -> float:
     """Train a model in place on images in [0, 1] and return the mean loss of the last epoch.
 
     The client's defense sees the images first and augmentation comes after it, as where images are protected
     before they reach the machine that trains. The learning rate is divided by ten after these shares of the epochs.
+    ``after_epoch`` is told how many epochs are over, for who keeps or tries the model on its way.
     """
     client = client or Client()
     client.begin(recipe.steps(len(images)), min(recipe.batch / len(images), 1), min(recipe.batch, len(images)))
@@ -84,6 +86,7 @@ def fit(
         loss = total / max(seen, 1)
         if not math.isfinite(loss):
             raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {recipe.lr:g}.")
+        after_epoch(epoch + 1)
         progress((epoch + 1) / recipe.epochs)
     model.eval()
     return loss

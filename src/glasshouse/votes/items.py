@@ -42,10 +42,10 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class _Results:
-    """What a study's directory holds, and which originals the votes know already."""
+    """What a study's directory holds, the data set of each image, and which originals the votes know already."""
 
     directory: Path
-    dataset: str
+    datasets: dict[int, str]
     images: dict[int, ImageRecord]
     conditions: dict[str, str]
     reconstructions: tuple[ReconstructionRecord, ...]
@@ -117,15 +117,18 @@ def _results(study: Path, votes: Votes) -> _Results | None:
         store.close()
     if not reconstructions:
         return None
-    conditions = {case.key: _condition(case) for case in cases}
+    conditions = {case.key: condition(case) for case in cases}
+    sources = {case.key: str(case.described["dataset"]) for case in cases}
+    datasets = {one.place: sources[one.case_key] for one in reconstructions}
     files = {image.file for image in images.values()}
     ours = (item for item in votes.items() if item.case_key in conditions or item.image in files)
     known = {item.place: item.original for item in ours}
-    originals = {place: known.get(place) or opaque() for place in images}
-    return _Results(study, str(cases[0].described["dataset"]), images, conditions, reconstructions, originals)
+    attacked = {place: image for place, image in images.items() if place in datasets}
+    originals = {place: known.get(place) or opaque() for place in attacked}
+    return _Results(study, datasets, attacked, conditions, reconstructions, originals)
 
 
-def _condition(case: CaseRecord) -> str:
+def condition(case: CaseRecord) -> str:
     """What was attacked, how it was defended and how attacked; never shown to annotators."""
     facts = case.described
     return f"{facts['model']} / {facts['defense']} / {facts['attack']} / round {facts['round']} / {facts['batchnorm']}"
@@ -144,11 +147,11 @@ def _drafts(task: Task, asked: Questions, results: _Results) -> Iterator[_Draft]
 
 def _decoys(asked: Questions, results: _Results) -> Iterator[_Draft]:
     """Originals beside what was made of another image under the same condition: of another class where there is one."""
-    alike: defaultdict[str, list[ReconstructionRecord]] = defaultdict(list)
+    alike: defaultdict[tuple[str, str], list[ReconstructionRecord]] = defaultdict(list)
     for one in results.reconstructions:
-        alike[results.conditions[one.case_key]].append(one)
-    for condition, made in alike.items():
-        chance = random.Random(f"{asked.seed}/{condition}")
+        alike[results.conditions[one.case_key], results.datasets[one.place]].append(one)
+    for (named, _), made in alike.items():
+        chance = random.Random(f"{asked.seed}/{named}")
         for one in chance.sample(made, math.ceil(asked.decoys * len(made))):
             strangers = [two for two in made if two.place != one.place]
             name = results.images[one.place].class_name
@@ -165,12 +168,14 @@ def _answers(
     images = [image for place, image in results.images.items() if place not in fixed]
     if not images or not task.needs_candidates:
         return {image.place: task.answers(()) for image in images} | fixed
-    pictures = [read_image(results.directory / image.file) for image in images]
-    scored = look(pictures, [image.class_name for image in images], results.dataset, asked.candidates, root)
-    return fixed | {
-        image.place: task.answers(candidates(image.class_name, scored.classes, scores, asked.candidates))
-        for image, scores in zip(images, scored.scores, strict=True)
-    }
+    found = dict(fixed)
+    for dataset in dict.fromkeys(results.datasets[image.place] for image in images):
+        some = [image for image in images if results.datasets[image.place] == dataset]
+        pictures = [read_image(results.directory / image.file) for image in some]
+        scored = look(pictures, [image.class_name for image in some], dataset, asked.candidates, root)
+        for image, scores in zip(some, scored.scores, strict=True):
+            found[image.place] = task.answers(candidates(image.class_name, scored.classes, scores, asked.candidates))
+    return found
 
 
 def _shuffle(study: Path, original: ImageRecord) -> str:

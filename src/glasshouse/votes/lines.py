@@ -40,6 +40,7 @@ class Line:
     basis: str | None = None
     recognised: bool | None = None
     forced_recognised: bool | None = None
+    grade: float | None = None
 
 
 def lines(store: Votes, kind: Kind | None = "human") -> list[Line]:
@@ -87,4 +88,5 @@ def _line(item: Item, vote: Vote, name: str, kind: Kind, judged: Judgement) -> L
         basis=judged.reference.basis,
         recognised=judged.recognised,
         forced_recognised=judged.forced_recognised,
+        grade=vote.grade,
     )

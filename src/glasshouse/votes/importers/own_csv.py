@@ -107,6 +107,7 @@ def _vote(line: Mapping[str, str], item: Item, voter: int) -> Vote:
         confidence=_one_of("confidence", line["confidence"], Confidence) if line["confidence"] else None,
         seconds=_number("seconds", line["seconds"]) if line["seconds"] else None,
         when=_number("when", line["when"]),
+        grade=_number("grade", line["grade"]) if line.get("grade") else None,
     )
 
 

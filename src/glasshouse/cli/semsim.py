@@ -1,0 +1,107 @@
+"""``glasshouse semsim``: a metric that learns from judgements, from the judges to the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from glasshouse.store import Kind
+
+semsim = typer.Typer(help="Train and use SemSim.", no_args_is_help=True, rich_markup_mode=None)
+
+Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories")]
+DataRoot = Annotated[Path | None, typer.Option(help="where data sets lie [default: GLASSHOUSE_DATA]")]
+
+
+@semsim.command()
+def judge(
+    studies: Studies,
+    eyes: Annotated[str | None, typer.Option(help="networks that look, as a,b,c [default: all five]")] = None,
+    data_root: DataRoot = None,
+    seed: Annotated[int, typer.Option(help="seed of the judges' training")] = 0,
+) -> None:
+    """Let classifiers vote on the reconstructions of studies; votes that are there stay."""
+    from glasshouse.cli.screen import counting
+    from glasshouse.semsim.eyes import EYES
+    from glasshouse.studies import judging
+
+    chosen = [name.strip() for name in eyes.split(",") if name.strip()] if eyes else list(EYES)
+    for study in studies:
+        with counting(f"judging {study.name}", "votes") as advance:
+            cast = judging.judge(study, eyes=chosen, root=data_root, seed=seed, progress=advance)
+        print(f"{study}: {cast.now} votes of {len(chosen)} classifiers, {cast.before} were there already.")
+        for one in judging.skills(study):
+            told = f"lineup: {one['reason']}" if one["way"] == "lineup" else "probe"
+            right = f", {one['accuracy']['mean']:.0%} of clean images right" if one["accuracy"] else ""
+            role = "teaches" if one["teaches"] else "tests"
+            print(f"  {one['dataset']} {one['eye']} ({role}): {told}{right}")
+
+
+@semsim.command()
+def train(
+    studies: Studies,
+    out: Annotated[Path, typer.Option(help="file to write, FILE.safetensors; it must not be there")],
+    backbone: Annotated[
+        str, typer.Option(help="alexnet, or trained as a whole: lenet, resnet18, resnet50, mobilenet_v2")
+    ] = "alexnet",
+    pretrained: Annotated[
+        bool | None, typer.Option("--pretrained/--fresh", help="published weights [default: where there are some]")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="quick, or paper: triplet loss, lr 0.1, 200 epochs")] = "quick",
+    loss: Annotated[str | None, typer.Option(help="triplet, contrastive or rank [default: the preset's]")] = None,
+    margin: Annotated[float, typer.Option(help="margin of the loss")] = 1.0,
+    epochs: Annotated[int | None, typer.Option(help="passes over the judgements [default: the preset's]")] = None,
+    lr: Annotated[float | None, typer.Option(help="learning rate [default: the preset's]")] = None,
+    judges: Annotated[str | None, typer.Option(help="human or classifier [default: human where people voted]")] = None,
+    leave_out: Annotated[list[str] | None, typer.Option(help="data set to leave out; repeatable")] = None,
+    seed: Annotated[int, typer.Option(help="seed of everything random")] = 0,
+) -> None:
+    """Train SemSim on the judgements of studies, and write it with a plot of how far its probability can be trusted."""
+    from glasshouse.cli.screen import PER_CENT, counting
+    from glasshouse.files import write_atomic
+    from glasshouse.reports.semsim import draw_reliability
+    from glasshouse.studies.semsim import Lesson, recipe
+    from glasshouse.studies.semsim import train as run
+
+    lesson = Lesson(
+        backbone=backbone,
+        pretrained=pretrained,
+        recipe=recipe(preset, loss=loss, margin=margin, epochs=epochs, lr=lr, seed=seed),
+    )
+    with counting("training", PER_CENT) as advance:
+        trained = run(
+            studies,
+            out,
+            lesson,
+            judges=_kind(judges),
+            leave_out=leave_out or (),
+            progress=lambda share: advance(100 * share, 100),
+        )
+    fitted = trained.fitted
+    picture = out.with_suffix(".png")
+    write_atomic(picture, draw_reliability(fitted.predicted.numpy(), fitted.judged.numpy()))
+    print(f"Judges: {trained.judges}. Data sets: {', '.join(trained.datasets)}.")
+    print(
+        f"{fitted.guesses} guesses of {fitted.originals} originals, decoys among them; epoch {fitted.epochs} was best: "
+        f"{fitted.order:.1%} of pairs of held-out originals in the right order."
+    )
+    print(f"Network: {out}; reliability of its probability: {picture}")
+
+
+def _kind(word: str | None) -> Kind | None:
+    """Whose judgements a word asks for; kinds are never mixed."""
+    from typing import cast
+
+    from glasshouse import checks
+
+    if word is not None:
+        checks.one_of("judges", word, ("human", "classifier"))
+    return cast("Kind | None", word)
+
+
+@semsim.callback()
+def _group() -> None:
+    """Train SemSim on judgements, and hold it against those it never saw."""

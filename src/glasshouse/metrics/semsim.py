@@ -1,0 +1,60 @@
+"""SemSim: a distance that learned from judgements whether a reconstruction shows its original."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from glasshouse import checks
+from glasshouse.metrics.base import Leaks, Metric, metrics
+from glasshouse.registry import setting
+from glasshouse.semsim import Network, load, shipped
+
+CHUNK = 32  # pairs; what a chunk makes should stay in the caches
+
+
+@metrics.register("semsim")
+@dataclass(frozen=True, kw_only=True)
+class SemSim(Metric):
+    """Distance of the unit vectors of truth and guess: l2 in [0, 2] (Eq. 6) or 1 - cosine in [0, 2] (Eq. 7).
+
+    Images are resized to the network's size; grey ones are repeated over three channels.
+    """
+
+    paper: ClassVar[str] = "Sun et al. 2023, Privacy Assessment on Reconstructed Images: Are Existing Metrics Faithful?"
+    label: ClassVar[str] = "SemSim"
+    leaks_when: ClassVar[Leaks] = "low"
+
+    form: Literal["l2", "cosine"] = setting("l2", "l2: length of the difference (Eq. 6); cosine: 1 - cosine (Eq. 7)")
+    file: str | None = setting(None, "a network of your own from 'glasshouse semsim train'; none for the shipped one")
+
+    def __post_init__(self) -> None:
+        checks.one_of("form", self.form, ("l2", "cosine"))
+
+    @property
+    def network(self) -> Network:
+        """The network that looks."""
+        return shipped() if self.file is None else _own(self.file)
+
+    def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
+        """Return (N,) values."""
+        network = self.network
+        chunks = zip(truth.split(CHUNK), guess.split(CHUNK), strict=True)
+        distances = torch.cat([network.distances(first, second) for first, second in chunks])
+        return distances if self.form == "l2" else distances.square() / 2
+
+
+def recognised(truth: Tensor, guess: Tensor, *, file: str | None = None) -> Tensor:
+    """How likely a judge recognises each truth in its guess, (N,) in [0, 1]: SemSim, calibrated on judgements."""
+    metric = SemSim(file=file)
+    return metric.network.probabilities(metric(truth, guess))
+
+
+@lru_cache(maxsize=2)
+def _own(file: str) -> Network:
+    return load(Path(file))

@@ -1,0 +1,64 @@
+"""SemSim for those who keep their metrics in torchmetrics; needs ``pip install 'glasshouse[torchmetrics]'``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from glasshouse import checks
+from glasshouse.semsim.files import load, shipped
+from glasshouse.torchvision_cpu import allow_cpu_torchvision
+
+allow_cpu_torchvision()
+with checks.from_extra("torchmetrics", "SemSimMetric"):
+    from torchmetrics import Metric
+    from torchmetrics.utilities import dim_zero_cat
+
+AT_ONCE = 32
+
+
+class SemSimMetric(Metric):
+    """SemSim over all pairs that ``update`` was given: their mean, or with ``reduction="none"`` each, (N,).
+
+    ``file`` is a network of your own, None the shipped one. Low values leak.
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    full_state_update = False
+    total: Tensor
+    count: Tensor
+    values: list[Tensor]
+
+    def __init__(self, file: Path | None = None, reduction: Literal["mean", "none"] = "mean") -> None:
+        super().__init__()
+        checks.one_of("reduction", reduction, ("mean", "none"))
+        self.network = shipped() if file is None else load(file)
+        self.reduction = reduction
+        if reduction == "mean":
+            self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+            self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+        else:
+            self.add_state("values", [], dist_reduce_fx="cat")
+
+    def update(self, truth: Tensor, guess: Tensor) -> None:
+        """Take in some more pairs (N, C, H, W) in [0, 1]."""
+        checks.pairs(truth, guess)
+        with torch.no_grad():
+            chunks = zip(truth.split(AT_ONCE), guess.split(AT_ONCE), strict=True)
+            distances = torch.cat([self.network.distances(first, second) for first, second in chunks])
+        if self.reduction == "none":
+            self.values.append(distances)
+        else:
+            self.total += distances.double().sum()
+            self.count += len(distances)
+
+    def compute(self) -> Tensor:
+        """The mean distance, or the distance of each pair in the order of the updates."""
+        if self.reduction == "none":
+            found: Tensor = dim_zero_cat(self.values)
+            return found
+        return (self.total / self.count).float()

@@ -1,0 +1,103 @@
+"""What a grid study is to do: a frozen plan, kept as ``study.toml``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from glasshouse import checks, plans
+from glasshouse.errors import SettingError
+from glasshouse.registry import setting
+from glasshouse.studies.plan import DEFAULT_METRICS
+from glasshouse.studies.plan import Plan as AuditPlan
+from glasshouse.types import BatchNorm
+
+SCHEMA = 1
+FRESH = 0  # the checkpoint before any training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The settings of a study; every combination of the lists is trained and attacked."""
+
+    title: str = setting("study", "what tables and the report call the study")
+    datasets: tuple[str, ...] = setting(("digits",), "data set SPECs, FILE.npz or directories")
+    models: tuple[str, ...] = setting(("lenet",), "model SPECs")
+    recipes: tuple[str, ...] = setting(
+        ("none",), "how models are trained: defense SPECs, 'crop/' first to shift and mirror"
+    )
+    training_images: int | None = setting(None, "train on so many images of each data set; all of them where not set")
+    epochs: int = setting(15, "passes over the training images")
+    checkpoints: tuple[int, ...] = setting((15,), "after how many epochs a model is attacked; 0 is before any")
+    lr: float = setting(0.1, "first learning rate")
+    training_batch: int = setting(128, "images per training step")
+    seeds: tuple[int, ...] = setting((0,), "seeds of training; each is a model of its own")
+    images: int = setting(8, "how many test images of each data set are attacked")
+    attacks: tuple[str, ...] = setting(("invgrad",), "attack SPECs")
+    defenses: tuple[str, ...] = setting(("none",), "SPECs of defenses of what is shared")
+    metrics: tuple[str, ...] = setting(DEFAULT_METRICS, "metric SPECs")
+    batch: int = setting(1, "images behind one shared gradient")
+    batchnorm: tuple[BatchNorm, ...] = setting(("eval",), "batch-norm modes of the victim")
+    labels: str = setting("given", "whether the attacker is given the labels or recovers them")
+    public: str | None = setting(None, "public images that an attacker may learn from: SPEC, FILE.npz or directory")
+    tune: bool = setting(False, "whether each attack is tuned for each model and defense on public images")
+    memory: float | None = setting(None, "gigabytes that a worker may use to work on several images at once")
+    seed: int = setting(0, "seed of the choice of images, of defenses and of attacks")
+
+    def __post_init__(self) -> None:
+        checks.at_least("epochs", self.epochs, 1)
+        for name in ("datasets", "models", "recipes", "checkpoints", "seeds", "attacks", "defenses", "metrics"):
+            values = getattr(self, name)
+            if not values:
+                raise SettingError(f"There are no {name}: name at least one.")
+            if len(set(values)) < len(values):
+                raise SettingError(f"{name} names {_twice(values)} twice: write it once.")
+        for epoch in self.checkpoints:
+            checks.between("checkpoints", epoch, FRESH, self.epochs)
+        if self.training_images is not None:
+            checks.at_least("training_images", self.training_images, 2)
+        for model in self.models:
+            self.audit(self.datasets[0], model)
+
+    def audit(self, dataset: str, model: str) -> AuditPlan:
+        """What is done to one model on one data set, as an audit would."""
+        return AuditPlan(
+            dataset=dataset,
+            images=self.images,
+            model=model,
+            attacks=self.attacks,
+            defenses=self.defenses,
+            metrics=self.metrics,
+            batch=self.batch,
+            batchnorm=self.batchnorm,
+            labels=self.labels,
+            public=self.public,
+            seed=self.seed,
+            tune=self.tune,
+            memory=self.memory,
+        )
+
+    def continues(self, other: Grid) -> bool:
+        """Whether this plan may go on in the other's directory: what was trained and attacked stays of use.
+
+        Lists may change, because every result is kept under a key of its own; which images are attacked may not.
+        """
+        return (self.datasets, self.images, self.seed) == (other.datasets, other.images, other.seed)
+
+    def without(self, **changes: object) -> Grid:
+        """The same plan with other settings."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+def to_toml(grid: Grid) -> str:
+    """The plan as commented TOML."""
+    return plans.to_toml(grid, schema=SCHEMA)
+
+
+def from_toml(path: Path) -> Grid:
+    """Read a plan back; anything that is not one is refused with the reason."""
+    return plans.from_toml(path, Grid, schema=SCHEMA)
+
+
+def _twice(values: tuple[object, ...]) -> object:
+    return next(value for place, value in enumerate(values) if value in values[:place])

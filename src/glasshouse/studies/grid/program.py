@@ -1,0 +1,256 @@
+"""Carry a grid study out: train its targets, then attack them; each part is kept as soon as it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse.attacks.base import InversionAttack
+from glasshouse.errors import StudyError
+from glasshouse.files import sole_owner, sweep, write_atomic
+from glasshouse.store import DATABASE_FILE, Store
+from glasshouse.studies.audit import Running, check_plan
+from glasshouse.studies.bench import Bench
+from glasshouse.studies.calibration import public_images
+from glasshouse.studies.case import Case
+from glasshouse.studies.choices import Choices
+from glasshouse.studies.executors import Failure
+from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
+from glasshouse.studies.grid.targets import Lessons, School, Target, Trained, targets_of, weights_name
+from glasshouse.studies.materials import Materials, from_dataset
+from glasshouse.studies.memory import images_at_once
+from glasshouse.studies.networks import trained_network
+from glasshouse.studies.plan import Plan
+from glasshouse.studies.public import save_public
+from glasshouse.studies.runner import Summary, run
+from glasshouse.studies.scoring import check_pictures
+from glasshouse.studies.study import (
+    PLAN_FILE,
+    Study,
+    Victim,
+    architecture_of,
+    audited_networks,
+    expand,
+    public_images_for,
+    refuse_foreign,
+    usable_attacks,
+)
+from glasshouse.studies.subjects import Subject, refuse_other_images
+from glasshouse.studies.tuning import CALIBRATION, tuned_cases
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A grid study on disk, all its networks planned: what can be refused has been."""
+
+    directory: Path
+    grid: Grid
+    store: Store
+    school: School
+    targets: tuple[Target, ...]
+    materials: Mapping[str, Materials]
+    subjects: tuple[Subject, ...]
+    root: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a run did: networks trained, and cases attacked once all networks are there."""
+
+    training: Summary
+    attacking: Summary | None
+
+
+def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download: bool = False) -> Opened:
+    """Make or continue the study of a plan in a directory that the caller owns; nothing is trained yet."""
+    refuse_foreign(directory)
+    if (directory / PLAN_FILE).exists() and not grid.continues(from_toml(directory / PLAN_FILE)):
+        raise StudyError(
+            f"{directory} belongs to a study of other images (see its {PLAN_FILE}): use another directory."
+        )
+    for model in grid.models:
+        check_plan(grid.audit(grid.datasets[0], model))
+    lessons = {
+        name: Lessons.of(name, grid.training_images, grid.seed, root=root, download=download) for name in grid.datasets
+    }
+    targets = tuple(targets_of(grid, lessons))
+    materials = {
+        name: from_dataset(name, grid.images, grid.seed, size=None, root=root, download=download, public=grid.public)
+        for name in grid.datasets
+    }
+    subjects: list[Subject] = []
+    for name, own in materials.items():
+        subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
+    _refuse_useless(grid, lessons, materials)
+    refuse_other_images(directory, subjects)
+    sweep(directory, directory / "images", directory / "models", directory / "report")
+    write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
+    for subject in subjects:
+        subject.save(directory)
+    store = Store(directory / DATABASE_FILE)
+    store.add_images(record for subject in subjects for record in subject.records)
+    store.add_targets((target.key(), target.described()) for target in targets)
+    return Opened(directory, grid, store, School(lessons), targets, materials, tuple(subjects), root)
+
+
+def carry_out(grid: Grid, directory: Path, running: Running, *, root: Path | None = None) -> Done:
+    """Train what is not trained yet, then attack what is not attacked yet."""
+    refuse_foreign(directory)
+    with sole_owner(directory):
+        opened = open_grid(grid, directory, root=root)
+        try:
+            deadline = running.deadline()
+            training = train(opened, running, deadline)
+            if training.left:
+                return Done(training, None)
+            study = attackable(opened, running, deadline)
+            study.store.reset(check_pictures(study))
+            attacking = run(
+                study.cases,
+                study.store,
+                study.bench,
+                executor=running.executor(),
+                deadline=deadline,
+                most_images=study.choices.together.get("images"),
+                progress=running.progress,
+            )
+            return Done(training, attacking)
+        finally:
+            opened.store.close()
+
+
+def train(opened: Opened, running: Running, deadline: float) -> Summary:
+    """Train every target that is not trained, or whose weights are lost, and keep it as soon as it is."""
+    opened.store.reset_targets(_lost(opened))
+    states = {record.key: record.state for record in opened.store.targets()}
+    todo = [(target,) for target in opened.targets if states[target.key()] != "done"]
+    found, done, failed = len(opened.targets) - len(todo), 0, 0
+    shares: dict[str, float] = {}
+
+    def watch(key: str, share: float) -> None:
+        shares[key] = share
+        running.training_progress(found + done + failed + sum(shares.values()), len(opened.targets))
+
+    for (target,), (outcome,) in running.executor().work(todo, opened.school, watch=watch, deadline=deadline):
+        shares.pop(target.key(), None)
+        if isinstance(outcome, Failure):
+            opened.store.fail_target(target.key(), outcome.reason)
+            failed += 1
+        else:
+            _keep(opened, target, outcome)
+            done += 1
+        running.training_progress(found + done + failed + sum(shares.values()), len(opened.targets))
+    return Summary(len(opened.targets), found, done, failed)
+
+
+def attackable(opened: Opened, running: Running, deadline: float) -> Study:
+    """All cases of the targets that could be trained, ready to be worked on."""
+    choices = Choices.of(opened.directory)
+    bench = Bench(
+        opened.directory,
+        tuple(record for subject in opened.subjects for record in subject.records),
+        {subject.dataset: subject.image for subject in opened.subjects},
+    )
+    cases: dict[str, Case] = {}
+    for subject in opened.subjects:
+        for model in opened.grid.models:
+            for case in _cases(opened, subject, model, bench, choices, running, deadline):
+                cases.setdefault(case.key(), case)
+    opened.store.add_cases((key, case.described()) for key, case in cases.items())
+    return Study(opened.directory, opened.store, tuple(cases.values()), bench, opened.subjects, choices)
+
+
+def _cases(
+    opened: Opened,
+    subject: Subject,
+    model: str,
+    bench: Bench,
+    choices: Choices,
+    running: Running,
+    deadline: float,
+) -> Sequence[Case]:
+    """The cases of one model on one data set, tuned where the plan says so."""
+    plan = opened.grid.audit(subject.dataset, model)
+    victims = list(_victims(opened, subject, model))
+    audited = audited_networks(plan, [victim.model for victim in victims])
+    attacks = usable_attacks(plan, subject.image, audited)
+    if plan.memory is not None and audited:
+        fitting = images_at_once(audited, subject.image, plan.memory)
+        most = min(fitting, choices.together.get("images", fitting))
+        choices.together = {"gigabytes": plan.memory, "images": most}
+        choices.save()
+    public = _public(opened, subject, attacks)
+    expanded = list(expand(plan, attacks, victims, subject.records, architecture_of(plan, None), public))
+    if not plan.tune:
+        return expanded
+    own = opened.materials[subject.dataset]
+    practice = public_images(subject.dataset, own, max(CALIBRATION, plan.batch), plan.seed + 1, root=opened.root)
+    return tuned_cases(
+        expanded,
+        bench,
+        practice,
+        choices,
+        fixed_steps=False,
+        progress=running.tuning_progress,
+        deadline=deadline,
+    )
+
+
+def _victims(opened: Opened, subject: Subject, model: str) -> Iterator[Victim]:
+    """Every checkpoint of every trained network of a model on a data set; what is fresh is there once for a seed."""
+    facts = {record.key: record.outcome for record in opened.store.targets() if record.state == "done"}
+    rounds: set[str] = set()
+    for target in opened.targets:
+        if (target.dataset, target.model) != (subject.dataset, model) or target.key() not in facts:
+            continue
+        for epoch in target.checkpoints:
+            if target.round(epoch) in rounds:
+                continue
+            rounds.add(target.round(epoch))
+            name = facts[target.key()]["weights"][str(epoch)]
+            network = trained_network(model, subject.image, _weights(opened.directory, name))
+            yield Victim(target.round(epoch), network.eval(), name)
+
+
+def _public(opened: Opened, subject: Subject, attacks: list[tuple[str, InversionAttack]]) -> str:
+    """The name of the public images that attacks on a data set may learn from; empty where none does."""
+    found = public_images_for(opened.materials[subject.dataset], attacks, opened.grid.seed)
+    return "" if found is None else save_public(opened.directory, found)
+
+
+def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> None:
+    """Refuse attacks that cannot work, on fresh networks: trained ones are of the same shape."""
+    from glasshouse.models import own
+
+    for name in grid.datasets:
+        for model in grid.models:
+            plan: Plan = grid.audit(name, model)
+            network = own.build(model, lessons[name].spec, seed=0).eval()
+            own.inspect(network, lessons[name].spec)
+            usable_attacks(plan, materials[name].spec, audited_networks(plan, [network]))
+
+
+def _keep(opened: Opened, target: Target, trained: Trained) -> None:
+    """Write the weights first and the target last, so that a target that is there has its weights."""
+    for content in trained.weights.values():
+        write_atomic(_weights(opened.directory, weights_name(content)), content)
+    opened.store.finish_target(target.key(), trained.facts())
+
+
+def _lost(opened: Opened) -> list[str]:
+    """Keys of trained targets whose weights are missing or damaged."""
+    bad = []
+    for record in opened.store.targets():
+        files = record.outcome.get("weights", {}).values() if record.state == "done" else ()
+        if not all(_whole(_weights(opened.directory, name), name) for name in files):
+            bad.append(record.key)
+    return bad
+
+
+def _whole(file: Path, name: str) -> bool:
+    return file.is_file() and weights_name(file.read_bytes()) == name
+
+
+def _weights(directory: Path, name: str) -> Path:
+    return directory / "models" / f"{name}.safetensors"

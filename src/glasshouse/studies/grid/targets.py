@@ -1,0 +1,202 @@
+"""Networks to attack: each trained by one recipe on one data set, and kept at every checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glasshouse import checks, data, defenses, models
+from glasshouse.defenses import DefendedClient, Defense
+from glasshouse.errors import SettingError
+from glasshouse.functional.threads import one_thread
+from glasshouse.models import own
+from glasshouse.registry import complete_spec
+from glasshouse.studies.grid.plan import FRESH, Grid
+from glasshouse.training import Recipe, accuracy, fit
+from glasshouse.types import JSON, ImageSpec, Progress
+
+VERSION = 1  # counts changes that change what is trained
+CROP = "crop"
+TESTED = 1000  # test images on which a target's accuracy is measured, at most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lessons:
+    """What targets of one data set are trained on and tested with, as 8-bit images (N, C, H, W) and labels."""
+
+    spec: ImageSpec
+    images: np.ndarray
+    labels: np.ndarray
+    test_images: np.ndarray
+    test_labels: np.ndarray
+
+    @classmethod
+    def of(cls, dataset: str, count: int | None, seed: int, *, root: Path | None, download: bool) -> Lessons:
+        """Draw images of the training part, spread over the classes, and of the test part."""
+        parts: list[np.ndarray] = []
+        for split, most in (("train", count), ("test", TESTED)):
+            found = data.load(dataset, root=root, split="train" if split == "train" else "test", download=download)
+            checks.at_least(f"images of {dataset}", len(found), 2)
+            places = found.spread(min(len(found), most or len(found)), seed)
+            images, labels = found.batch(places)
+            parts += [(images * 255).round().to(torch.uint8).numpy(), labels.numpy()]
+        return cls(found.spec, *parts)
+
+    @property
+    def digest(self) -> str:
+        """A hash of what is trained on."""
+        return hashlib.sha256(self.images.tobytes() + self.labels.tobytes()).hexdigest()[:24]
+
+    def training(self) -> tuple[Tensor, Tensor]:
+        """Images (N, C, H, W) in [0, 1] and labels to train on."""
+        return torch.from_numpy(self.images).float() / 255, torch.from_numpy(self.labels)
+
+    def testing(self) -> tuple[Tensor, Tensor]:
+        """Images (N, C, H, W) in [0, 1] and labels to test with."""
+        return torch.from_numpy(self.test_images).float() / 255, torch.from_numpy(self.test_labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One network to train; ``recipe`` is a defense while training, 'crop/' before it shifts and mirrors images."""
+
+    dataset: str
+    model: str
+    recipe: str
+    seed: int
+    epochs: int
+    checkpoints: tuple[int, ...]
+    lr: float
+    batch: int
+    architecture: str
+    lessons: str
+
+    def key(self) -> str:
+        """The content hash under which the network is kept; how data set and recipe are written does not count."""
+        meaning = {name: value for name, value in self.described().items() if name not in ("dataset", "model")}
+        facts = [VERSION, meaning, self.guard.complete_spec, self.guard.versions]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
+
+    def described(self) -> JSON:
+        """The target as plain JSON."""
+        found = dataclasses.asdict(self)
+        return {**found, "checkpoints": list(self.checkpoints)}
+
+    @property
+    def augment(self) -> bool:
+        """Whether images are shifted and mirrored."""
+        return self.recipe.split("/")[0] == CROP
+
+    @property
+    def guard(self) -> Defense:
+        """The defense while training."""
+        links = self.recipe.split("/")[self.augment :]
+        return defenses.create("/".join(links) or "none")
+
+    def refuse_idle(self) -> None:
+        """Refuse a recipe that changes nothing while training."""
+        if self.guard.idle_in_training:
+            raise SettingError(
+                f"Recipe '{self.recipe}' acts on {self.guard.acts_on}, not while training: add at=training."
+            )
+
+    def round(self, epoch: int) -> str:
+        """What tables call the network after so many epochs."""
+        return f"{self.recipe}, seed {self.seed}, epoch {epoch}" if epoch else f"fresh, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A trained target: its weights as files by epoch, how often it is right at each, and how long it took."""
+
+    weights: Mapping[int, bytes]
+    accuracy: Mapping[int, float]
+    loss: float
+    seconds: float
+
+    def facts(self) -> JSON:
+        """What the store keeps of it; weights are named by the hash of their content."""
+        return {
+            "weights": {str(epoch): weights_name(content) for epoch, content in self.weights.items()},
+            "accuracy": {str(epoch): share for epoch, share in self.accuracy.items()},
+            "loss": self.loss,
+            "seconds": self.seconds,
+        }
+
+
+def weights_name(content: bytes) -> str:
+    """The name under which weights lie in a study's directory."""
+    return hashlib.sha256(content).hexdigest()[:24]
+
+
+@dataclass
+class School:
+    """Where targets are trained: holds the images of every data set, and can be sent to another process."""
+
+    lessons: Mapping[str, Lessons]
+    module: nn.Module | None = None
+
+    def perform(self, targets: Sequence[Target], progress: Progress) -> list[Trained]:
+        """Train targets one after another on one thread."""
+        with one_thread():
+            return [self._train(target, progress) for target in targets]
+
+    def _train(self, target: Target, progress: Progress) -> Trained:
+        began = time.perf_counter()
+        lessons = self.lessons[target.dataset]
+        images, labels = lessons.training()
+        test = lessons.testing()
+        recipe = Recipe(
+            epochs=target.epochs, batch=target.batch, lr=target.lr, augment=target.augment, seed=target.seed
+        )
+        expected = min(recipe.batch, len(labels))
+        guard = target.guard.for_training(recipe.steps(len(labels)), expected / len(labels), expected)
+        network = guard.on_model(own.build(target.model, lessons.spec, seed=target.seed))
+        behind = guard.complete_spec if guard.changes_model else None
+        weights: dict[int, bytes] = {}
+        right: dict[int, float] = {}
+
+        def keep(epoch: int) -> None:
+            if epoch in target.checkpoints:
+                network.eval()
+                weights[epoch] = own.to_weights(network, behind=behind)
+                right[epoch] = accuracy(network, *test)
+
+        keep(FRESH)
+        client = DefendedClient(guard, torch.Generator().manual_seed(target.seed + 1))
+        loss = fit(network, images, labels, recipe, client=client, after_epoch=keep, progress=progress)
+        return Trained(weights, right, loss, time.perf_counter() - began)
+
+
+def targets_of(grid: Grid, lessons: Mapping[str, Lessons]) -> list[Target]:
+    """Every network of a plan; what cannot be built or trained is refused."""
+    found = [
+        Target(
+            dataset=dataset,
+            model=model,
+            recipe=recipe,
+            seed=seed,
+            epochs=grid.epochs,
+            checkpoints=tuple(sorted(grid.checkpoints)),
+            lr=grid.lr,
+            batch=grid.training_batch,
+            architecture=complete_spec(models.models.create(model)),
+            lessons=lessons[dataset].digest,
+        )
+        for dataset in grid.datasets
+        for model in grid.models
+        for seed in grid.seeds
+        for recipe in grid.recipes
+    ]
+    for target in found:
+        target.refuse_idle()
+    return found

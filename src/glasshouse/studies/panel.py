@@ -1,0 +1,237 @@
+"""The classifiers that judge one data set: probes where classes can be learned, else lineups of its originals."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from glasshouse import data
+from glasshouse.data import ImageSet, datasets
+from glasshouse.data.crops import photo_crops, photographs_in
+from glasshouse.errors import DataError, SettingError
+from glasshouse.files import write_atomic
+from glasshouse.functional.intervals import share_interval
+from glasshouse.semsim.eyes import EYES
+from glasshouse.semsim.judges import LINEUP, VERSION, Lineup, Probe, train_probe
+from glasshouse.store import Item
+from glasshouse.studies.materials import unlike
+from glasshouse.types import ImageSpec, Interval
+
+FOLDER = "judges"  # of a study's directory
+MOST_IMAGES = 1200  # a probe learns from no more
+HELD_OUT = 5
+FEWEST_PER_CLASS = 8
+BETTER = 5  # times chance that a probe must be right on clean images
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Originals:
+    """The originals of one data set in a study as they are asked about, all of one shape (M, C, H, W)."""
+
+    dataset: str
+    items: tuple[Item, ...]
+    images: Tensor
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Every class that may be named."""
+        return tuple(sorted({name for item in self.items for name in item.answers}))
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """How an eye judges a data set and why so, and the share of unseen clean images that its probe names rightly."""
+
+    dataset: str
+    eye: str
+    teaches: bool
+    way: Literal["probe", "lineup"]
+    reason: str
+    classes: int
+    trained: int
+    accuracy: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a judge makes of one guess: the class that it names, and how surely it sees the original."""
+
+    answer: str | None
+    grade: float
+
+
+class Judge(Protocol):
+    """Looks at guesses (N, C, H, W) of some originals, (N,) places among them."""
+
+    def look(self, guesses: Tensor, owners: Tensor) -> list[Seen]:
+        """What it sees in each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Naming:
+    """Names the likeliest of an original's candidate classes.
+
+    The grade is the chance that two looks, one at the guess and one at the original, name the same class.
+    """
+
+    probe: Probe
+    classes: tuple[str, ...]
+    candidates: Tensor
+    truths: Tensor
+
+    @classmethod
+    def of(cls, probe: Probe, originals: Originals) -> Naming:
+        """A judge of some originals; each has candidate classes of its own."""
+        names = originals.classes
+        candidates = torch.tensor([[name in item.answers for name in names] for item in originals.items]).float()
+        return cls(probe, names, candidates, _among(probe.probabilities(originals.images), candidates))
+
+    def look(self, guesses: Tensor, owners: Tensor) -> list[Seen]:
+        """What it sees in each."""
+        found = _among(self.probe.probabilities(guesses), self.candidates[owners])
+        grades = (found * self.truths[owners]).sum(1).clamp(0, 1)
+        return [
+            Seen(self.classes[place], grade)
+            for place, grade in zip(found.argmax(1).tolist(), grades.tolist(), strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparing:
+    """Picks the original out of a lineup with others, of other classes first, and crops of photographs.
+
+    The grade is the chance that it picks the right one; the class is named where it does, else none.
+    """
+
+    lineup: Lineup
+    candidates: Tensor
+    names: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, eye: str, originals: Originals) -> Comparing:
+        """A judge of some originals, the same strangers beside each of its guesses."""
+        images, names = originals.images, tuple(item.truth for item in originals.items)
+        count = len(images)
+        crops = [] if count > LINEUP else [_crops(images)]
+        everyone = torch.cat([images, *crops])
+        candidates = []
+        for own in range(count):
+            turn = [(own + step) % count for step in range(1, count)]
+            strangers = sorted(turn, key=lambda place, own=own: names[place] == names[own])  # type: ignore[misc]
+            candidates.append([own, *strangers, *range(count, len(everyone))][: LINEUP + 1])
+        return cls(Lineup.of(eye, everyone), torch.tensor(candidates), names)
+
+    def look(self, guesses: Tensor, owners: Tensor) -> list[Seen]:
+        """What it sees in each."""
+        chances = self.lineup.chances(guesses, self.candidates[owners])
+        picked = (chances.argmax(1) == 0).tolist()
+        return [
+            Seen(self.names[owner] if right else None, grade)
+            for owner, right, grade in zip(owners.tolist(), picked, chances[:, 0].tolist(), strict=True)
+        ]
+
+
+def seat(eye: str, originals: Originals, lessons: Lessons | str, directory: Path, seed: int) -> tuple[Judge, Skill]:
+    """The judge of some originals behind an eye; without lessons, or where they taught too little, a lineup."""
+    if isinstance(lessons, str):
+        return Comparing.of(eye, originals), _skill(eye, originals, lessons)
+    probe, accuracy = _probe(eye, lessons, directory, seed)
+    chance = 1 / len(lessons.classes)
+    if accuracy.mean < min(BETTER * chance, (1 + chance) / 2):
+        reason = f"a probe is right on {accuracy.mean:.0%} of clean images, too near chance ({chance:.0%})"
+        return Comparing.of(eye, originals), _skill(eye, originals, reason, accuracy, len(lessons.taught))
+    skill = _skill(eye, originals, "", accuracy, len(lessons.taught))
+    return Naming.of(probe, originals), skill
+
+
+def _skill(eye: str, originals: Originals, reason: str, accuracy: Interval | None = None, trained: int = 0) -> Skill:
+    way: Literal["probe", "lineup"] = "lineup" if reason else "probe"
+    return Skill(originals.dataset, eye, EYES[eye].teaches, way, reason, len(originals.classes), trained, accuracy)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lessons:
+    """Images of a data set that the study did not attack, with labels that count in ``classes``.
+
+    Probes learn from those at the places ``taught``, and are asked about those at ``held``.
+    """
+
+    images: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+    taught: Tensor
+    held: Tensor
+
+    def key(self, eye: str, seed: int) -> str:
+        """The content hash under which a probe is kept."""
+        facts = json.dumps([VERSION, eye, seed, self.classes, self.labels.tolist()])
+        pixels = (self.images * 255).round().to(torch.uint8).numpy().tobytes()
+        return hashlib.sha256(facts.encode() + pixels).hexdigest()[:24]
+
+
+def lessons_for(originals: Originals, root: Path | None, seed: int) -> Lessons | str:
+    """What probes can learn from, or the reason why there is nothing."""
+    name = originals.dataset.partition(":")[0]
+    if name in datasets.names() and datasets.get(name).individuals:
+        return "its classes are individuals or breeds"
+    try:
+        found = data.load(originals.dataset, root=root, split="train")
+    except (DataError, SettingError) as error:
+        return f"its training images cannot be read ({error})"
+    names = originals.classes
+    images, labels = _unattacked(found, originals, seed)
+    counts = torch.bincount(labels, minlength=len(names))
+    if len(names) < 2 or int(counts.min()) < FEWEST_PER_CLASS:
+        return f"it has {int(counts.min())} training images of a class, fewer than {FEWEST_PER_CLASS}"
+    mixed = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
+    held = len(images) // HELD_OUT
+    return Lessons(images, labels, names, mixed[held:], mixed[:held])
+
+
+def _unattacked(found: ImageSet, originals: Originals, seed: int) -> tuple[Tensor, Tensor]:
+    """Images of the classes at hand in the shape of the attacked ones, none of which is among them; and labels."""
+    channels, height, width = originals.images.shape[1:]
+    square = height if height == width and found.spec.shape[1:] != (height, width) else None
+    fitted = found.fitted(square, channels)
+    numbers = {name: number for number, name in enumerate(originals.classes)}
+    known = [numbers.get(name) for name in found.class_names]
+    places = [place for place in fitted.spread(len(fitted), seed) if known[fitted.labels[place]] is not None]
+    if not places:
+        return torch.zeros(0, channels, height, width), torch.zeros(0, dtype=torch.long)
+    images, labels = fitted.batch(places[:MOST_IMAGES])
+    new = torch.tensor(unlike(images, originals.images))
+    ours = torch.tensor([-1 if number is None else number for number in known])
+    return images[new], ours[labels[new]]
+
+
+def _probe(eye: str, lessons: Lessons, directory: Path, seed: int) -> tuple[Probe, Interval]:
+    """A probe and its accuracy on clean images, kept in the study's directory."""
+    file = directory / FOLDER / f"{lessons.key(eye, seed)}.safetensors"
+    if not file.exists():
+        train_probe(eye, lessons.images[lessons.taught], lessons.labels[lessons.taught], seed).save(file)
+    probe = Probe.load(eye, file)
+    notes = file.with_suffix(".json")
+    if not notes.exists():
+        right = int((probe(lessons.images[lessons.held]) == lessons.labels[lessons.held]).sum())
+        write_atomic(notes, json.dumps(asdict(share_interval(right, len(lessons.held)))).encode())
+    return probe, Interval(**json.loads(notes.read_text(encoding="utf-8")))
+
+
+def _among(probabilities: Tensor, candidates: Tensor) -> Tensor:
+    """Probabilities (N, classes) of those classes alone that are candidates, 1, and not 0."""
+    kept = probabilities * candidates
+    return kept / kept.sum(1, keepdim=True).clamp_min(1e-12)
+
+
+def _crops(images: Tensor) -> Tensor:
+    """Crops of photographs that are not attacked themselves; none where all are."""
+    attacked = photographs_in(images)
+    if attacked.issuperset(data.load("photos").ids):
+        return images[:0]
+    return photo_crops(ImageSpec(images.shape[1], images.shape[2], images.shape[3], 1), LINEUP, 0, without=attacked)

@@ -1,0 +1,101 @@
+"""Train SemSim on the judgements of studies, and keep it with a word on whose judgements they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from glasshouse import checks
+from glasshouse.errors import UnknownNameError, WeightsError
+from glasshouse.functional.threads import one_thread
+from glasshouse.semsim import Network, Recipe, fit, save
+from glasshouse.semsim.backbones import DEFAULT, build
+from glasshouse.semsim.fit import Fitted
+from glasshouse.store import Kind
+from glasshouse.studies.judgements import TEACHERS, Judgements, kind_of, read
+from glasshouse.studies.teaching import taught, values
+from glasshouse.types import Progress, no_progress
+
+PRESETS: Mapping[str, Callable[..., Recipe]] = {"quick": Recipe, "paper": Recipe.paper}
+
+
+def recipe(preset: str, **changes: float | str | None) -> Recipe:
+    """The recipe of a preset, but for the changes that are not None."""
+    checks.one_of("preset", preset, tuple(PRESETS))
+    return replace(PRESETS[preset](), **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What is trained, and how."""
+
+    backbone: str = DEFAULT
+    pretrained: bool | None = None
+    recipe: Recipe = field(default_factory=Recipe)
+
+    def learn(self, judgements: Judgements, progress: Progress = no_progress) -> tuple[Network, Fitted]:
+        """A network that was trained on some judgements, and how that went."""
+        network = build(self.backbone, pretrained=self.pretrained, seed=self.recipe.seed)
+        return network, fit(network, taught(judgements, values(judgements)), self.recipe, progress=progress)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A training: on whose judgements of which data sets, and how it went."""
+
+    judges: str
+    datasets: tuple[str, ...]
+    fitted: Fitted
+
+
+def whose(judgements: Judgements) -> str:
+    """Whose judgements they are: classifiers by name, people by number, for who took part is nobody's business."""
+    count = len(judgements.voters)
+    if judgements.kind == "human":
+        return f"human: {count} {'people' if count > 1 else 'person'}"
+    return f"{judgements.kind}: {', '.join(judgements.voters)}"
+
+
+def teachers(studies: Sequence[Path], judges: Kind | None = None, leave_out: Sequence[str] = ()) -> Judgements:
+    """The judgements to learn from: people's where there are any, else those of classifiers that may teach.
+
+    Data sets can be left out, by the name before any settings.
+    """
+    kind = kind_of(studies, judges)
+    found = read(studies, kind, None if kind == "human" else TEACHERS)
+    names = {name.partition(":")[0] for name in found.datasets}
+    for name in leave_out:
+        if name not in names:
+            raise UnknownNameError("data set to leave out", name, sorted(names))
+    return found.only(lambda guess: found.dataset_of(guess).partition(":")[0] not in leave_out)
+
+
+def train(
+    studies: Sequence[Path],
+    file: Path,
+    lesson: Lesson,
+    *,
+    judges: Kind | None = None,
+    leave_out: Sequence[str] = (),
+    progress: Progress = no_progress,
+) -> Trained:
+    """Train a network on the judgements of studies and write it to a file, which must not be there."""
+    if file.exists():
+        raise WeightsError(f"{file} is there already: choose another name or move it away.")
+    judgements = teachers(studies, judges, leave_out)
+    with one_thread():
+        network, fitted = lesson.learn(judgements, progress)
+    recipe = lesson.recipe
+    save(
+        network,
+        file,
+        judges=whose(judgements),
+        datasets=", ".join(judgements.datasets),
+        originals=str(fitted.originals),
+        guesses=str(fitted.guesses),
+        order=f"{fitted.order:.4f}",
+        recipe=f"{recipe.loss} loss, margin {recipe.margin:g}, best of {recipe.epochs} epochs: {fitted.epochs}",
+        seed=str(recipe.seed),
+    )
+    return Trained(whose(judgements), judgements.datasets, fitted)

@@ -1,0 +1,74 @@
+"""From votes to what SemSim is taught: how recognisable each guess is, and decoys that nobody would recognise.
+
+Of people it is the share who recognised the original. Of classifiers, two signs of recognition are added, each as a
+z-score within its data set: the mean logarithm of their grades and the negative LPIPS (VGG) distance; together they
+agree better with people than either. The sum becomes a value in [0, 1] by the logistic curve that lies nearest to the
+share of these classifiers who named the right class.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glasshouse.semsim.calibration import logistic_line
+from glasshouse.semsim.fit import Judged
+from glasshouse.studies.judgements import Judgements
+from glasshouse.studies.measuring import measured
+
+NEVER = 1e-4  # a grade below which nothing is told apart any more
+LPIPS = "lpips:net=vgg"
+
+
+def values(judgements: Judgements) -> Tensor:
+    """How recognisable each guess is, (K,) in [0, 1]."""
+    shares = torch.tensor([guess.share for guess in judgements.guesses])
+    if judgements.kind == "human" or not all(guess.grades for guess in judgements.guesses):
+        return shares
+    agreement = torch.tensor(
+        [torch.tensor(list(guess.grades.values())).clamp_min(NEVER).log().mean().item() for guess in judgements.guesses]
+    )
+    distances = measured(judgements, LPIPS)
+    sets = [judgements.dataset_of(guess) for guess in judgements.guesses]
+    found = torch.empty_like(shares)
+    for dataset in judgements.datasets:
+        rows = torch.tensor([name == dataset for name in sets])
+        found[rows] = _squashed(_standard(agreement[rows]) - _standard(distances[rows]), shares[rows])
+    return found
+
+
+def _standard(values: Tensor) -> Tensor:
+    """z-scores; values that are all the same say nothing and become 0."""
+    centred: Tensor = values - values.mean()
+    return centred / centred.square().mean().sqrt().clamp_min(1e-6)
+
+
+def _squashed(signs: Tensor, shares: Tensor) -> Tensor:
+    start, slope = logistic_line(-signs, shares)
+    return torch.sigmoid(start + slope * signs.double()).float()
+
+
+def taught(judgements: Judgements, graded: Tensor) -> Judged:
+    """Judged guesses for training, each original with two decoys more: another original and its own mean colour."""
+    pictures = [original.picture for original in judgements.originals]
+    others = _others(judgements)
+    grey = [picture.mean((1, 2), keepdim=True).expand_as(picture) for picture in pictures]
+    everyone = torch.arange(len(pictures))
+    return Judged(
+        originals=pictures,
+        guesses=[*(guess.picture for guess in judgements.guesses), *(pictures[other] for other in others), *grey],
+        owners=torch.cat([judgements.owners, everyone, everyone]),
+        values=torch.cat([graded, torch.zeros(2 * len(pictures))]),
+    )
+
+
+def _others(judgements: Judgements) -> list[int]:
+    """For each original the next one that shows something else: of its class, else of its data set, else any."""
+    originals = judgements.originals
+    found = []
+    for own, original in enumerate(originals):
+        turn = [(own + step) % len(originals) for step in range(1, len(originals))]
+        kin = [other for other in turn if originals[other].dataset == original.dataset]
+        alike = [other for other in kin if originals[other].class_name == original.class_name]
+        found.append((alike or kin or turn or [own])[0])
+    return found
