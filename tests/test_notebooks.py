@@ -28,7 +28,7 @@ def test_notebooks_run(name, tmp_path, monkeypatch):
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in cells), "clear the outputs before you commit"
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=tmp_path)
+    nbclient.NotebookClient(notebook, timeout=None, startup_timeout=600, kernel_name="python3").execute(cwd=tmp_path)
     outputs = [output for cell in cells for output in cell.outputs]
     said = "".join(output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in outputs)
     for words in PROMISES[name]:
