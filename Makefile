@@ -1,6 +1,8 @@
 # Everything a person does with this repository. Each target does all of its own set-up.
 PYTHON ?= python3
 VENV := .venv
+# packages come without bytecode, so each must be compiled once and kept: who forbids that compiles torch in every process
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: help setup audit test tests soak lint bench docs clean system

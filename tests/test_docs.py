@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -73,9 +71,9 @@ def test_a_command_that_is_not_there_is_found():
     assert unknown(["annotate", "invites", "study"]) == ["invites"]
 
 
-def test_example_runs():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "own_model.py")], capture_output=True, text=True, check=False
+def test_example_runs(forked):
+    done = forked(
+        "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')", f"{ROOT}/examples/own_model.py"
     )
     assert done.returncode == 0, done.stderr
     assert "report:" in done.stdout
