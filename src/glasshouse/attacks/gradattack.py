@@ -90,7 +90,8 @@ class GradAttack(InvGrad):
             for one, expected in zip(found, known, strict=True)
             if expected is not None
         ]
-        return tv * total_variations(normalized, group) + bn * sum(distances)
+        roughness: Tensor = tv * total_variations(normalized, group)
+        return roughness + bn * sum(distances)
 
 
 def statistics(model: nn.Module, images: Tensor, seen: Observation) -> list[Watched]:
