@@ -43,8 +43,8 @@ def trusted(model: nn.Module, shared: Mapping[str, Tensor], layers: str, skip: s
     The pattern ``classifier`` stands for the last layer of the model that is a matrix.
     """
     names = [name for name in parameter_names(model) if name in shared]
-    wanted, unwanted = (_patterns(model, text) for text in (layers, skip))
-    kept = [name for name in names if _fits(name, wanted) and not _fits(name, unwanted)]
+    last = classifier(model)
+    kept = [name for name in names if _fits(name, layers, last) and not _fits(name, skip, last)]
     if not kept:
         raise SettingError(
             f"layers={layers} without skip={skip} leaves no gradient to match: the message has {', '.join(names)}."
@@ -52,12 +52,8 @@ def trusted(model: nn.Module, shared: Mapping[str, Tensor], layers: str, skip: s
     return {name: shared[name] for name in kept}
 
 
-def _patterns(model: nn.Module, text: str) -> list[str]:
-    return [f"{classifier(model)}.*" if one == "classifier" else one for one in text.split(JOINED)]
-
-
-def _fits(name: str, patterns: list[str]) -> bool:
-    return any(fnmatchcase(name, one) for one in patterns)
+def _fits(name: str, patterns: str, last: str) -> bool:
+    return any(fnmatchcase(name, f"{last}.*" if one == "classifier" else one) for one in patterns.split(JOINED))
 
 
 def classifier(model: nn.Module) -> str:
