@@ -83,15 +83,15 @@ class GradAttack(InvGrad):
         """Roughness, and how far the statistics in every batch norm layer are from the known ones."""
         tv, bn = PRESETS.get(self.preset, (self.tv, self.bn))
         group = seen[0].batch_size
-        found = statistics(model, images, seen[0])
-        known = exact_statistics(seen) if self.statistics == "exact" else running_statistics(found)
+        measured = statistics(model, images, seen[0])
+        known = exact_statistics(seen) if self.statistics == "exact" else running_statistics(measured)
         distances = [
             (one.mean - expected[0]).norm(dim=1) + (one.variance - expected[1]).norm(dim=1)
-            for one, expected in zip(found, known, strict=True)
+            for one, expected in zip(measured, known, strict=True)
             if expected is not None
         ]
-        roughness: Tensor = tv * total_variations(normalized, group)
-        return roughness + bn * sum(distances)
+        found: Tensor = tv * total_variations(normalized, group) + bn * sum(distances)
+        return found
 
 
 def statistics(model: nn.Module, images: Tensor, seen: Observation) -> list[Watched]:
