@@ -1,9 +1,11 @@
 # Everything a person does with this repository. Each target does all of its own set-up.
 PYTHON ?= python3
 VENV := .venv
+# packages come without bytecode, so each must be compiled once and kept: who forbids that compiles torch in every process
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-.PHONY: help setup audit test tests soak lint bench clean system
+.PHONY: help setup audit test tests soak lint bench docs clean system
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -47,11 +49,15 @@ test: ## style, types and all tests with branch coverage
 tests: $(VENV)/.tested
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --dist worksteal --cov --cov-report=term
 
-soak: system $(VENV)/.tested ## the long tests: 200 kills on each database, 2,000 odd requests; writes docs/reliability.md
+soak: system $(VENV)/.tested ## the long tests: kills, odd requests, the wheel in a fresh environment; writes docs/reliability.md
 	$(VENV)/bin/python docs/generate_reliability.py
 
 bench: $(VENV)/.tested ## speed, as ratios measured in one run; writes benchmarks/results and docs/benchmarks.md
 	$(VENV)/bin/python benchmarks/run.py
 
+docs: $(VENV)/.tested ## the documentation as a site, in site/index.html
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+	@echo "site/index.html; with search: python3 -m http.server -d site"
+
 clean: ## remove what the targets made
-	rm -rf $(VENV) audit build dist
+	rm -rf $(VENV) audit build dist site

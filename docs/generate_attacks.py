@@ -14,14 +14,19 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from glasshouse.attacks import attacks
+from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
-from glasshouse.reports.view import cell, columns, lines, short
+from glasshouse.reports.view import cell, columns, lines, setup_of, short
 
 FOLDER = Path(__file__).parent / "results"
 PICTURES = Path(__file__).parent / "pictures"
 MOST = 24  # thumbnails of one data set in one picture
 SHOWN = 6  # images in one picture
-HEAD = ["attack", "adversary", "model", "data", "defense", "round", "batch", "labels", "seen"]
+OTHERS = 100  # images that each must be told from
+HEAD = [
+    *("attack", "adversary", "model", "data", "defense", "round", "batch norm", "batch", "labels"),
+    *("beats the floor", "seen"),
+]
 
 
 def export(study: Path, name: str, title: str) -> None:
@@ -44,16 +49,16 @@ def draw(study: Path, found: dict, target: Path) -> None:
     rows = sorted(setups, key=lambda key: (key[1] != "none", -telling[key]))[: MOST // SHOWN - 1]
     shown = found["images"][:SHOWN]
     figure = Figure(figsize=(1.25 * len(shown), 1.45 * (1 + len(rows))), layout="constrained")
-    axes = figure.subplots(1 + len(rows), len(shown), squeeze=False)
+    strips = figure.subfigures(1 + len(rows), 1, squeeze=False)[:, 0]
     titles = ["private", *(f"{key[0]}, {key[1]}" + f", {key[2]}" * (key[2] != "0") for key in rows)]
     files = [{image["place"]: image["file"] for image in shown}, *(setups[key] for key in rows)]
-    for line, title, row in zip(axes, titles, files, strict=True):
-        for place, image in zip(line, shown, strict=True):
+    for strip, title, row in zip(strips, titles, files, strict=True):
+        strip.suptitle(title, fontsize=8, x=0.01, horizontalalignment="left")  # may be wider than an image
+        for place, image in zip(strip.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
             place.axis("off")
             if image["place"] in row:
                 picture = Image.open(study / row[image["place"]])
                 place.imshow(picture, interpolation="nearest", cmap="gray", vmin=0, vmax=255)
-        line[0].set_title(title, fontsize=8, loc="left")
     PICTURES.mkdir(exist_ok=True)
     figure.savefig(target, dpi=100, facecolor="white")
 
@@ -63,7 +68,27 @@ def row_words(found: dict, line) -> list[str]:
     threat, settings = line.threat, found["settings"]
     right = "" if threat["labels_right"] is None else f", {threat['labels_right']:.0%} right"
     words = [line.name[1], threat["adversary"], line.name[2], settings["dataset"], line.name[0], threat["round"]]
-    return [*words, str(threat["batch"]), threat["labels"] + right, line.seen]
+    mode = "none" if threat["batchnorm"] == "none" else f"{threat['batchnorm']}, {threat['statistics']}"
+    return [*words, mode, str(threat["batch"]), threat["labels"] + right, floor_beaten(found, line), line.seen]
+
+
+def floor_beaten(found: dict, line) -> str:
+    """Yes, or where a setup is no better than the mean colour or than picking by chance."""
+    short_of = [
+        *(["LPIPS"] if not above(found, line, "lpips") else []),
+        *(["SSIM and PSNR"] if not above(found, line, "ssim") and not above(found, line, "psnr") else []),
+        *(["seen"] if seen_share(line, found) < 5 / (OTHERS + 1) else []),
+    ]
+    return f"no: {', '.join(short_of)}" if short_of else "yes"
+
+
+def above(found: dict, line, metric: str) -> bool:
+    """Whether a setup's mean of a metric is better than the floor's; that of identical images is best."""
+    own = next(row for row in found["rows"] if row["metric"] == metric and setup_of(row) == line.name)
+    floor = next(row["mean"] for row in found["floor"] if row["metric"] == metric)
+    if own["mean"] is None:
+        return own["images"] > 0
+    return own["mean"] < floor if metrics.get(metric).leaks_when == "low" else own["mean"] > floor
 
 
 def table(found: dict) -> list[str]:
@@ -81,7 +106,9 @@ def table(found: dict) -> list[str]:
 
 def overview(studies: dict[str, dict]) -> list[str]:
     """Every registered attack at its best in these studies."""
-    parts = ["| attack | adversary | on | seen | PSNR (dB), floor | SSIM, floor | LPIPS, floor |", "|" + "---|" * 7]
+    heads = ["attack", "adversary", "on", "beats the floor", "seen"]
+    heads += ["PSNR (dB), floor", "SSIM, floor", "LPIPS, floor"]
+    parts = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for name in attacks.names():
         tried = [
             (line, found)
@@ -90,26 +117,21 @@ def overview(studies: dict[str, dict]) -> list[str]:
             if parse_spec(line.name[1])[0] == name and line.finished
         ]
         if not tried:
-            parts.append(f"| [{name}](../attacks/{name}.md) | {attacks.get(name).adversary} | not measured here |||||")
+            parts.append(f"| [{name}](../attacks/{name}.md) | {attacks.get(name).adversary} | not measured here ||||||")
             continue
-        line, found = max(tried, key=lambda pair: seen_share(*pair))
+        line, found = max(tried, key=lambda pair: (floor_beaten(*pair[::-1]) == "yes", seen_share(*pair)))
         where = f"{line.name[2]}, {found['settings']['dataset']}, defense {line.name[0]}, batch {line.threat['batch']}"
         floor = {row["metric"]: short(row["mean"]) for row in found["floor"]}
         cells = {column.metric: one.text for column, one in zip(columns(found), line.cells, strict=True)}
         scores = [f"{cells.get(metric, 'n/a')}, {floor.get(metric, 'n/a')}" for metric in ("psnr", "ssim", "lpips")]
-        words = [f"[{name}](../attacks/{name}.md)", line.threat["adversary"], where, line.seen, *scores]
-        parts.append("| " + " | ".join(words) + " |")
+        words = [f"[{name}](../attacks/{name}.md)", line.threat["adversary"], where, floor_beaten(found, line)]
+        parts.append("| " + " | ".join([*words, line.seen, *scores]) + " |")
     return parts
 
 
 def seen_share(line, found: dict) -> float:
     """The share of images that a setup showed."""
-    names = ("defense", "attack", "model")
-    return max(
-        one["mean"]
-        for one in found["identified"]
-        if tuple(one[name] for name in names) == line.name[:3] and one["threat"]["round"] == line.threat["round"]
-    )
+    return next(one["mean"] for one in found["identified"] if setup_of(one) == line.name)
 
 
 def page() -> str:
@@ -119,8 +141,10 @@ def page() -> str:
     parts = [
         "# Attacks on real data\n\nMade by `docs/generate_attacks.py` from the files beside this page. Small studies: "
         "they show that an attack works, not how well it works in general. An image counts as seen when its "
-        "reconstruction points to it among 100 others and clearly beats the floor, its own mean colour. Intervals are "
-        "95 %, over images. Attacks ran at fixed settings.\n",
+        f"reconstruction points to it among {OTHERS} others and clearly beats the floor, its own mean colour. A setup "
+        "beats the floor when its means are better than the floor's in LPIPS, and in SSIM or PSNR, and it shows at "
+        "least five times as many images as chance would pick. Intervals are 95 %, over images. Attacks ran at fixed "
+        "settings.\n",
         "## Every attack at its best here\n",
         *overview(studies),
         "",

@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
@@ -14,12 +15,21 @@ import numpy as np
 import pytest
 import torch
 from tests.postgres import fresh_database, running_server
+from typer.main import get_command
 
 from glasshouse import data
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
 
 torch.set_num_threads(1)
 allow_cpu_torchvision()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_made_once() -> Iterator[None]:
+    """Typer's runner makes every command anew for each call, which takes longer than most commands do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
+        yield
 
 
 @pytest.fixture
@@ -82,16 +92,15 @@ def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
             yield url
 
 
-#: Runs the command line with words, an environment and files to print to; a text, so that it can be sent as it is.
+#: Runs a program with words, an environment and files to print to; a text, so that it can be sent as it is.
 RUN = """
 import os, sys
 os.environ.clear()
 os.environ.update(environment)
 for place, file in ((1, out), (2, errors)):
     os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), place)
-sys.argv = ["glasshouse", *words]
-from glasshouse.cli.main import main
-main()
+sys.argv = words
+exec(program, {"__name__": "__main__"})
 """
 
 
@@ -105,6 +114,13 @@ def forks() -> ForkServerContext:
             "glasshouse.studies.audit",
             "glasshouse.reports.page",
             "glasshouse.cli.main",
+            "glasshouse.cli.screen",
+            "glasshouse.attacks.invgrad",
+            "glasshouse.data.photos",
+            "glasshouse.metrics.lpips",
+            "skimage.data",
+            "skimage.io",
+            "matplotlib.figure",
             "glasshouse.annotate.serve",
             "sqlalchemy.dialects.postgresql.psycopg",
             "uvicorn.lifespan.on",
@@ -115,20 +131,27 @@ def forks() -> ForkServerContext:
     return context
 
 
-@pytest.fixture
-def glasshouse(
-    forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command line in a process of its own, forked from a server that has imported torch once for all tests."""
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
-    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def forked(forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A Python program with its words (``sys.argv[1:]``) in a process of its own, to which torch is no news."""
+
+    def run(program: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         folder = tmp_path_factory.mktemp("printed")
         printed = {name: str(folder / name) for name in ("out", "errors")}
-        given = {"words": words, "environment": {**os.environ, **environment}, **printed}
-        process = forks.Process(target=exec, args=(RUN, given))
+        given = {"program": program, "words": ["glasshouse", *words], **printed}
+        process = forks.Process(target=exec, args=(RUN, {**given, "environment": {**os.environ, **environment}}))
         process.start()
         process.join()
         out, errors = (Path(file).read_text(encoding="utf-8") for file in printed.values())
         return subprocess.CompletedProcess(words, process.exitcode or 0, out, errors)
 
     return run
+
+
+@pytest.fixture
+def glasshouse(forked: Run) -> Run:
+    """The command line in a process of its own."""
+    return partial(forked, "from glasshouse.cli.main import main; main()")

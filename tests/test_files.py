@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -22,20 +19,17 @@ WRITE = (
     ("place", "expected"),
     [("file.before_fsync", b"old"), ("file.before_rename", b"old"), ("file.after_rename", b"new")],
 )
-def test_killed_anywhere_a_reader_sees_old_or_new(tmp_path, place, expected):
+def test_killed_anywhere_a_reader_sees_old_or_new(forked, tmp_path, place, expected):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    env = {**os.environ, "GLASSHOUSE_FAILPOINT": place}
-    done = subprocess.run([sys.executable, "-c", WRITE, str(path)], env=env, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert forked(WRITE, str(path), GLASSHOUSE_FAILPOINT=place).returncode == -signal.SIGKILL
     assert path.read_bytes() == expected
     write_atomic(path, b"newer")
     assert path.read_bytes() == b"newer"
 
 
-def test_a_failpoint_counts_visits(tmp_path):
-    env = {**os.environ, "GLASSHOUSE_FAILPOINT": "file.before_rename:2"}
-    done = subprocess.run([sys.executable, "-c", WRITE, str(tmp_path / "file")], env=env, check=False)
+def test_a_failpoint_counts_visits(forked, tmp_path):
+    done = forked(WRITE, str(tmp_path / "file"), GLASSHOUSE_FAILPOINT="file.before_rename:2")
     assert done.returncode == 0
 
 

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -91,14 +89,14 @@ CRASHING = {
 
 
 @pytest.mark.parametrize("content", CRASHING.values(), ids=CRASHING)
-def test_arrays_that_would_crash_numpy_do_no_harm(file, content):
+def test_arrays_that_would_crash_numpy_do_no_harm(forked, file, content):
     file.write_bytes(content)
     program = (
         "import sys, pathlib, glasshouse.errors, glasshouse.pickles\n"
         "try:\n    found = glasshouse.pickles.read_arrays(pathlib.Path(sys.argv[1]))\n    repr(found)\n"
         "except glasshouse.errors.DataError:\n    pass\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(file)], capture_output=True, text=True, check=False)
+    done = forked(program, str(file))
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, SupportsIndex
 
-from glasshouse.errors import AttackError, DataError, SettingError
+from glasshouse.errors import AttackError, DataError, MissingExtraError, SettingError
 from glasshouse.types import ImageSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@contextmanager
+def from_extra(name: str, what: str) -> Iterator[None]:
+    """Around imports that come with an extra of the installation: where one is missing, say which to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(what, str(error.name).partition(".")[0], name) from error
 
 
 def at_least(name: str, value: float, low: float) -> None:

@@ -32,6 +32,17 @@ class UnknownNameError(SettingError):
         return type(self), self.given  # workers send errors home
 
 
+class MissingExtraError(SettingError):
+    """Something was asked for that comes with an extra of the installation."""
+
+    def __init__(self, what: str, module: str, extra: str) -> None:
+        super().__init__(f"{what} needs {module}, which is not installed: pip install 'glasshouse[{extra}]'.")
+        self.given = what, module, extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
+        return type(self), self.given  # workers send errors home
+
+
 class DataError(GlasshouseError, ValueError):
     """Images, labels or a data set that cannot be used as given."""
 

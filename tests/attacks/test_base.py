@@ -28,7 +28,7 @@ ONE_IMAGE = {"fc_inversion", "learned", "rgap"}
 
 
 def short(name: str) -> InversionAttack:
-    return with_steps(attacks.create(name), 3)
+    return with_steps(attacks.create(name), 2)
 
 
 @pytest.fixture

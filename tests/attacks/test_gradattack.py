@@ -12,6 +12,7 @@ from glasshouse.attacks import attacks
 from glasshouse.attacks.gradattack import GradAttack
 from glasshouse.attacks.invgrad import InvGrad
 from glasshouse.errors import CapabilityError, SettingError
+from glasshouse.metrics import create as create_metric
 from glasshouse.models.batchnorm import batchnorm_layers, batchnorm_mode, watched
 from glasshouse.training import Recipe, fit
 from glasshouse.types import ImageSpec, Observation
@@ -53,16 +54,31 @@ def test_the_prior_is_the_sum_over_layers(resnet, small_photos):
     assert not any(layer._forward_pre_hooks for layer in layers)
 
 
-def test_presets_are_the_published_weights():
-    strong, own = (
-        attacks.create(f"gradattack:steps=1,{text}") for text in ("preset=strong", "preset=own,tv=0.1,bn=0.005")
-    )
-    model = models.create("resnet20:width=4", SPEC, seed=0)
-    x = torch.rand(1, 3, 16, 16)
-    values = []
-    for attack in (strong, own):
-        values.append(float(attack.prior(model, [Observation((), SPEC, 1)], x, x).detach()))
-    assert values[0] == values[1] > 0
+def test_presets_are_the_published_weights(resnet):
+    x = torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    texts = ("preset=strong", "preset=own,tv=0.1,bn=0.005", "preset=own,tv=0.1,bn=0")
+    priors = [attacks.create(f"gradattack:steps=1,{text}").prior for text in texts]
+    strong, own, rough = (float(prior(resnet, [Observation((), SPEC, 1)], x, x).detach()) for prior in priors)
+    assert strong == own > rough > 0
+
+
+def test_layers_that_have_seen_no_image_expect_nothing(resnet, small_photos):
+    """Mean 0 and variance 1 are not what images do to a fresh network: held to them, it would rather see grey."""
+    fresh = models.create("resnet20:width=4", SPEC, seed=0)
+    half = models.create("resnet20:width=4", SPEC, seed=0)
+    last = batchnorm_layers(half)[-1]
+    last.running_mean.fill_(0.5)
+    images = small_photos[:1]
+    seen = [Observation((), SPEC, 1)]
+    attack = GradAttack(preset="own", tv=0, bn=1)
+    with torch.no_grad(), watched(half, 1) as found:
+        half(images)
+    with torch.no_grad():
+        nothing, one, all_of_them = (attack.prior(model, seen, images, images) for model in (fresh, half, resnet))
+    wanted = torch.dist(found[-1].mean, last.running_mean) + torch.dist(found[-1].variance, last.running_var)
+    assert float(nothing) == 0.0
+    torch.testing.assert_close(one[0], wanted)
+    assert float(all_of_them) > 0
 
 
 def test_the_prior_brings_the_statistics_nearer(resnet, small_photos, observe):
@@ -128,3 +144,18 @@ def test_in_train_mode_a_prior_does_not_depend_on_other_problems(resnet, small_p
         together = attack.prior(resnet, each, *[small_photos] * 2)
         alone = [attack.prior(resnet, [one], *[own] * 2) for one, own in zip(each, small_photos.split(2), strict=True)]
     torch.testing.assert_close(together, torch.cat(alone))
+
+
+def test_with_exact_statistics_it_beats_the_mean_color_and_finds_its_original(small_photos, observe):
+    model = models.create("convnet8:width=8", SPEC, seed=0)
+    truth = small_photos[3:4]
+    with torch.no_grad(), watched(model, 1) as found:
+        model(truth)
+    known = tuple((one.mean[0], one.variance[0]) for one in found)
+    seen = dataclasses.replace(observe(model, truth, torch.tensor([1])), batch_statistics=known)
+    attack = GradAttack(preset="own", annealed=False, steps=150, tv=1e-4, bn=1e-4, statistics="exact")
+    guess = attack(model, seen, rng=torch.Generator().manual_seed(0)).images
+    floor = truth.mean((2, 3), keepdim=True).expand_as(truth)
+    ssim = create_metric("ssim")
+    assert ssim(truth, guess) > ssim(truth, floor) + 0.15
+    assert int(ssim(small_photos, guess.expand_as(small_photos)).argmax()) == 3

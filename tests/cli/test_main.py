@@ -98,9 +98,8 @@ def test_an_own_model_with_weights_on_a_folder_with_bad_files(tmp_path):
         "from torch import nn\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.Linear(768, 5))\n"
     )
     words = ["audit", "--model", f"{tmp_path}/net.py:make", "--data", str(tmp_path / "pictures"), "--images", "2"]
-    done = invoke(
-        *words, "--attack", "invgrad:steps=2", "--defense", "none", "--metric", "mse", "--out", str(tmp_path / "o")
-    )
+    words += ["--attack", "invgrad:steps=2", "--defense", "none", "--metric", "mse", "--engine", "inline"]
+    done = invoke(*words, "--out", str(tmp_path / "o"))
     assert "skipped cat/bad.png" in done.output
     found = json.loads((tmp_path / "o" / "audit.json").read_text())
     assert found["skipped"] == ["cat/bad.png: bad.png is empty (0 bytes): remove it or copy it again."]
@@ -166,7 +165,8 @@ def test_train_then_audit_beside_the_fresh_model(tmp_path):
     assert "test accuracy" in invoke(*words, "--defense", "gaussian:sigma=0.1,at=training").output
     out = tmp_path / "study"
     words = ["audit", "--model", "lenet:width=4", "--weights", str(weights), "--data", "digits", "--images", "1"]
-    invoke(*words, "--attack", "invgrad:steps=2", "--defense", "none", "--metric", "mse", "--out", str(out))
+    words += ["--attack", "invgrad:steps=2", "--defense", "none", "--metric", "mse", "--engine", "inline"]
+    invoke(*words, "--out", str(out))
     rounds = {row["threat"]["round"] for row in json.loads((out / "audit.json").read_text())["rows"]}
     assert rounds == {"0", "trained"}
     with pytest.raises(GlasshouseError, match="safetensors"):

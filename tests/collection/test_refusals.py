@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -169,18 +166,13 @@ def test_names_that_are_no_text_are_kept(tmp_path):
     assert protect(source, tmp_path / "out", key=KEY, epochs=1).images == 1
 
 
-def test_a_full_disk_leaves_no_half_of_a_key(tmp_path):
-    code = f"""
-import os
-import resource
-from pathlib import Path
-from glasshouse.collection import new_key
-import signal
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
-new_key(Path({str(tmp_path / "key")!r}))
-"""
-    assert resource.RLIMIT_FSIZE
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "SettingError" in ended.stderr
+def test_a_full_disk_leaves_no_half_of_a_key(forked, tmp_path):
+    """A limit on the size of files stops a write in its middle, as a full disk does."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from glasshouse.collection import new_key\n"
+        "from glasshouse.errors import SettingError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
+        "try:\n    new_key(Path(sys.argv[1]))\nexcept SettingError:\n    sys.exit(3)"
+    )
+    assert forked(code, str(tmp_path / "key")).returncode == 3
     assert not (tmp_path / "key").exists()

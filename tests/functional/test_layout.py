@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -26,7 +23,7 @@ def test_data_sets_give_planes():
     assert images.stride() == (64, 64, 8, 1)
 
 
-def test_a_narrow_network_trains_on_grey_images():
+def test_a_narrow_network_trains_on_grey_images(forked):
     code = """
 import torch
 from glasshouse import models
@@ -37,4 +34,4 @@ images = torch.rand(12, 32, 32, 1).permute(0, 3, 1, 2)
 model = models.create("resnet20:width=8", ImageSpec(1, 32, 32, 10))
 fit(model, images, torch.arange(12) % 10, Recipe(epochs=3, batch=6))
 """
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert forked(code).returncode == 0

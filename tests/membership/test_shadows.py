@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -115,10 +113,9 @@ Bank(trainer(), folder=Path(sys.argv[1]), size=9).shadows(ASKED, PUBLIC, 4).trai
 """
 
 
-def test_killed_while_it_writes_the_third_shadow_it_goes_on(tmp_path):
-    words = [sys.executable, "-c", SCRIPT, str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
-    killed = subprocess.run(words, env={**os.environ, "GLASSHOUSE_FAILPOINT": "file.before_rename:3"}, check=False)
-    assert killed.returncode == -signal.SIGKILL
+def test_killed_while_it_writes_the_third_shadow_it_goes_on(forked, tmp_path):
+    words = [str(tmp_path), os.path.dirname(__file__)]  # noqa: PTH120
+    assert forked(SCRIPT, *words, GLASSHOUSE_FAILPOINT="file.before_rename:3").returncode == -signal.SIGKILL
     shadows = Bank(trainer(), folder=tmp_path, size=9).shadows(ASKED, PUBLIC, 4)
     assert shadows.missing() == [2, 3]
     shadows.train()

@@ -69,18 +69,17 @@ def test_a_second_run_computes_nothing_and_a_new_metric_only_itself(plan, tmp_pa
     assert "under 50 images" in fid[0]["reason"]
 
 
-def test_the_local_engine_gives_the_same_pictures(plan, tmp_path):
-    run(plan, tmp_path / "inline")
-    run(plan, tmp_path / "local", engine="local", workers=2)
-    assert numbers(tmp_path / "inline") == numbers(tmp_path / "local")
-
-
 @pytest.fixture(scope="module")
 def whole(plan, tmp_path_factory):
     """The numbers of a run that nobody disturbed."""
     out = tmp_path_factory.mktemp("whole")
     run(plan, out)
     return numbers(out)
+
+
+def test_the_local_engine_gives_the_same_pictures(plan, whole, tmp_path):
+    run(plan, tmp_path, engine="local", workers=2)
+    assert numbers(tmp_path) == whole
 
 
 COMMAND = [

@@ -38,7 +38,7 @@ class GradAttack(InvGrad):
 
     paper: ClassVar[str] = "Huang et al. 2021, Evaluating Gradient Inversion Attacks and Defenses in Federated Learning"
     grid: ClassVar[Grid] = (*InvGrad.grid, ("bn", (1e-4, 1e-2)))
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     preset: Literal["strong", "realistic", "own"] = setting(  # type: ignore[assignment]
         "realistic", "strong (TV 0.1, batch norm 0.005), realistic (0.05, 0.001), or own weights and schedule"
@@ -83,14 +83,15 @@ class GradAttack(InvGrad):
         """Roughness, and how far the statistics in every batch norm layer are from the known ones."""
         tv, bn = PRESETS.get(self.preset, (self.tv, self.bn))
         group = seen[0].batch_size
-        found = statistics(model, images, seen[0])
-        expected = [(one.running_mean, one.running_variance) for one in found]
-        known = exact_statistics(seen) if self.statistics == "exact" else expected
+        measured = statistics(model, images, seen[0])
+        known = exact_statistics(seen) if self.statistics == "exact" else running_statistics(measured)
         distances = [
-            (one.mean - mean).norm(dim=1) + (one.variance - variance).norm(dim=1)
-            for one, (mean, variance) in zip(found, known, strict=True)
+            (one.mean - expected[0]).norm(dim=1) + (one.variance - expected[1]).norm(dim=1)
+            for one, expected in zip(measured, known, strict=True)
+            if expected is not None
         ]
-        return tv * total_variations(normalized, group) + bn * torch.stack(distances).sum(0)
+        found: Tensor = tv * total_variations(normalized, group) + bn * sum(distances)
+        return found
 
 
 def statistics(model: nn.Module, images: Tensor, seen: Observation) -> list[Watched]:
@@ -112,7 +113,20 @@ def statistics(model: nn.Module, images: Tensor, seen: Observation) -> list[Watc
     ]
 
 
-def exact_statistics(seen: Sequence[Observation]) -> list[tuple[Tensor, Tensor]]:
+def running_statistics(found: Sequence[Watched]) -> list[tuple[Tensor, Tensor] | None]:
+    """What each call of batch norm expects; nothing where the layer has not seen any image yet.
+
+    A fresh layer holds the mean 0 and the variance 1, to which a grey image comes nearer than a photograph does.
+    """
+    return [
+        (one.running_mean, one.running_variance)
+        if bool(one.running_mean.any() or (one.running_variance != 1).any())
+        else None
+        for one in found
+    ]
+
+
+def exact_statistics(seen: Sequence[Observation]) -> list[tuple[Tensor, Tensor] | None]:
     """Mean and variance (problems, channels) of each problem's private batch in every call of batch norm."""
     each = [one.batch_statistics or () for one in seen]
     return [

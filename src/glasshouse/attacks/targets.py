@@ -43,7 +43,8 @@ def trusted(model: nn.Module, shared: Mapping[str, Tensor], layers: str, skip: s
     The pattern ``classifier`` stands for the last layer of the model that is a matrix.
     """
     names = [name for name in parameter_names(model) if name in shared]
-    kept = [name for name in names if _fits(model, name, layers) and not _fits(model, name, skip)]
+    last = classifier(model)
+    kept = [name for name in names if _fits(name, layers, last) and not _fits(name, skip, last)]
     if not kept:
         raise SettingError(
             f"layers={layers} without skip={skip} leaves no gradient to match: the message has {', '.join(names)}."
@@ -51,9 +52,8 @@ def trusted(model: nn.Module, shared: Mapping[str, Tensor], layers: str, skip: s
     return {name: shared[name] for name in kept}
 
 
-def _fits(model: nn.Module, name: str, patterns: str) -> bool:
-    last = f"{classifier(model)}.*"
-    return any(fnmatchcase(name, last if one == "classifier" else one) for one in patterns.split(JOINED))
+def _fits(name: str, patterns: str, last: str) -> bool:
+    return any(fnmatchcase(name, f"{last}.*" if one == "classifier" else one) for one in patterns.split(JOINED))
 
 
 def classifier(model: nn.Module) -> str:

@@ -34,15 +34,13 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the page of STUDY until interrupted; ``annotate invite`` makes the links."""
+    from glasshouse import checks
     from glasshouse.cli.annotate import open_votes
-    from glasshouse.errors import SettingError
     from glasshouse.store import DATABASE_FILE
 
-    try:
+    with checks.from_extra("annotate", "The page"):
         from glasshouse.annotate.serve import Address
         from glasshouse.annotate.serve import serve as run
-    except ModuleNotFoundError as error:
-        raise SettingError(f"{error.name} is not installed: pip install 'glasshouse[annotate]'.") from error
     address = Address(
         host=host, port=port, certfile=certfile, keyfile=keyfile, unencrypted=unencrypted, public_url=public_url
     )

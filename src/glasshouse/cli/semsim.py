@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glasshouse.cli.semsim_score import score
+from glasshouse.cli.semsim_test import ablate, evaluate
+
 if TYPE_CHECKING:
     from glasshouse.store import Kind
 
@@ -100,6 +103,11 @@ def _kind(word: str | None) -> Kind | None:
     if word is not None:
         checks.one_of("judges", word, ("human", "classifier"))
     return cast("Kind | None", word)
+
+
+semsim.command()(score)
+semsim.command()(evaluate)
+semsim.command()(ablate)
 
 
 @semsim.callback()

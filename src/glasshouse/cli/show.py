@@ -16,6 +16,20 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Show settings, defaults, meaning, paper, and what an attacker must know."""
+    facts = described(kind, name)
+    if as_json:
+        print(json.dumps(facts))
+        return
+    settings = facts.pop("settings")
+    for fact, value in facts.items():
+        print(f"{fact.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}")
+    print("settings:" if settings else "settings: none")
+    for one in settings:
+        print(f"  {one['name']} ({one['type']}, default {one['default']}): {one['meaning']}")
+
+
+def described(kind: str, name: str) -> dict[str, Any]:
+    """What a registered class says of itself: its docstring, its facts, its settings."""
     from glasshouse.cli.rooms import room
 
     registry = room(kind)
@@ -27,15 +41,8 @@ def show(
             facts[fact] = sorted(str(one) for one in value)
         elif isinstance(value, str):
             facts[fact] = value
-    settings = [
+    facts["settings"] = [
         {"name": one.name, "type": one.kind, "default": one.default, "meaning": one.meaning}
         for one in registry.settings(name)
     ]
-    if as_json:
-        print(json.dumps({**facts, "settings": settings}))
-        return
-    for fact, value in facts.items():
-        print(f"{fact.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}")
-    print("settings:" if settings else "settings: none")
-    for one in settings:
-        print(f"  {one['name']} ({one['type']}, default {one['default']}): {one['meaning']}")
+    return facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -41,13 +42,19 @@ class Photos(Dataset):
         size, channels = self.size or SIZE, self.channels or 3
         return ImageSet(
             self.name,
-            lambda index: fit(_photograph(NAMES[index]), size, channels),
+            lambda index: _fitted(NAMES[index], size, channels).copy(),
             range(len(NAMES)),
             NAMES,
             NAMES,
             ImageSpec(channels, size, size, len(NAMES)),
             self.terms,
         )
+
+
+@lru_cache(maxsize=3 * len(NAMES))
+def _fitted(name: str, size: int, channels: int) -> np.ndarray:
+    """A photograph in the shape asked for; kept, since to decode it takes longer than most that is done with it."""
+    return fit(_photograph(name), size, channels)
 
 
 def _photograph(name: str) -> np.ndarray:

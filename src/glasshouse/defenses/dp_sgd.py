@@ -154,11 +154,9 @@ def noise_multiplier(epsilon: float, delta: float, sample_rate: float, steps: in
     Accounted by Renyi divergence (Mironov et al. 2019): some six percent more noise than a numerical accountant
     finds, in a fraction of its time. An infinite epsilon needs no noise.
     """
-    try:
+    with checks.from_extra("dp", "dp_sgd"):
         from opacus.accountants import RDPAccountant
         from opacus.accountants.utils import get_noise_multiplier
-    except ImportError as error:
-        raise SettingError("dp_sgd needs Opacus, which is not installed: pip install 'glasshouse[dp]'.") from error
 
     if epsilon == math.inf:
         return 0.0

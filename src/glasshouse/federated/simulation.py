@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from glasshouse.errors import SettingError
+from glasshouse import checks
 
 if TYPE_CHECKING:
     from flwr.app import ConfigRecordValues
@@ -30,13 +30,9 @@ QUIET = {
 
 def need_flower() -> None:
     """Refuse to go on without Flower and Ray."""
-    try:
+    with checks.from_extra("federated", "A federation"):
         import flwr  # noqa: F401
         import ray  # noqa: F401
-    except ImportError as error:
-        raise SettingError(
-            f"A federation needs Flower with its simulation ({error}): pip install 'glasshouse[federated]'."
-        ) from error
 
 
 @contextmanager

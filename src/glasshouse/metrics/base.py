@@ -24,6 +24,11 @@ class AnyMetric(ABC):
     leaks_when: ClassVar[Leaks]
     version: ClassVar[int] = 1
 
+    @property
+    def edition(self) -> str:
+        """What a stored score depends on beside the settings: the version of the algorithm, and of its weights."""
+        return f"v{self.version}"
+
     def why_not(self, image: ImageSpec, images: int) -> str | None:
         """The reason this metric is not defined for so many images of such a shape, if there is one."""
         return None

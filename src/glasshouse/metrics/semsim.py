@@ -14,6 +14,7 @@ from glasshouse import checks
 from glasshouse.metrics.base import Leaks, Metric, metrics
 from glasshouse.registry import setting
 from glasshouse.semsim import Network, load, shipped
+from glasshouse.semsim.files import SHIPPED, digest
 
 CHUNK = 32  # pairs; what a chunk makes should stay in the caches
 
@@ -26,7 +27,7 @@ class SemSim(Metric):
     Images are resized to the network's size; grey ones are repeated over three channels.
     """
 
-    paper: ClassVar[str] = "Sun et al. 2023, Privacy Assessment on Reconstructed Images: Are Existing Metrics Faithful?"
+    paper: ClassVar[str] = "Sun et al. 2023, Privacy Assessment on Reconstructed Images, section 4.3"
     label: ClassVar[str] = "SemSim"
     leaks_when: ClassVar[Leaks] = "low"
 
@@ -35,6 +36,11 @@ class SemSim(Metric):
 
     def __post_init__(self) -> None:
         checks.one_of("form", self.form, ("l2", "cosine"))
+
+    @property
+    def edition(self) -> str:
+        """Another network gives other scores, whatever its file is called."""
+        return f"v{self.version} {digest(SHIPPED if self.file is None else Path(self.file))}"
 
     @property
     def network(self) -> Network:

@@ -1,14 +1,26 @@
-"""SemSim in pictures: how far its probability can be trusted."""
+"""SemSim in pictures and tables: how far its probability can be trusted, and how it holds up on what it never saw."""
 
 from __future__ import annotations
 
 import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import Array, mean_interval
+from glasshouse.reports.correlation import number, write_figures
+from glasshouse.studies.evaluation import Evaluation
+from glasshouse.studies.ordering import Ordering
+from glasshouse.types import JSON
 
+EVALUATED = ("left out", "metric", "rho", "tau", "AUC within original", "AUC within model", "resolved pairs")
+ABLATED = ("changed", "value", "originals", "rho", "tau", "AUC within original")
 BINS = 10
 FEWEST = 5  # judgements in a bin; of fewer a share says little
 
@@ -18,8 +30,8 @@ def reliability(predicted: Array, judged: Array) -> list[tuple[float, float, flo
     edges = np.linspace(0, 1, BINS + 1)
     places = np.clip(np.digitize(predicted, edges) - 1, 0, BINS - 1)
     found = []
-    for number in range(BINS):
-        inside = places == number
+    for place in range(BINS):
+        inside = places == place
         if inside.sum() >= FEWEST:
             share = mean_interval(judged[inside].tolist())
             ends = max(share.low, 0.0), min(share.high, 1.0)
@@ -42,6 +54,100 @@ def draw_reliability(predicted: Array, judged: Array) -> bytes:
     below.hist(predicted, bins=BINS, range=(0, 1), color="C0")
     below.set(xlabel="probability that SemSim gives", ylabel="guesses")
     return _png(figure)
+
+
+def draw_order(shown: Ordering) -> bytes:
+    """The same reconstructions from the best to the worst by PSNR and by SemSim, recognised ones framed (figure 6)."""
+    from matplotlib.figure import Figure
+
+    across = len(shown.guesses) + 1
+    figure = Figure(figsize=(1.1 * across, 3.0), layout="constrained")
+    grid = figure.subplots(2, across, squeeze=False)
+    for line, (name, scores, best) in zip(grid, (("PSNR", shown.psnr, -1), ("SemSim", shown.semsim, 1)), strict=True):
+        _picture(line[0], shown.original, "original")
+        line[0].set_ylabel(name)
+        for axes, place in zip(line[1:], np.argsort(best * scores, kind="stable"), strict=True):
+            seen = bool(shown.recognised[place])
+            _picture(axes, shown.guesses[place], f"{scores[place]:.3g}", "green" if seen else None)
+    figure.suptitle("Best to worst; in a green frame: recognised by the judges", fontsize=9)
+    return _png(figure)
+
+
+def _picture(axes: Any, picture: Tensor, title: str, frame: str | None = None) -> None:
+    pixels = picture.permute(1, 2, 0).numpy()
+    axes.imshow(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels, cmap="gray", vmin=0, vmax=1)
+    axes.set(xticks=[], yticks=[])
+    axes.set_title(title, fontsize=8)
+    for side in axes.spines.values():
+        side.set(visible=frame is not None, color=frame, linewidth=3)
+
+
+def draw_ablation(rows: Sequence[JSON]) -> bytes:
+    """Rho and tau of every variant, a panel for each thing that was changed (figures 7 and 9)."""
+    from matplotlib.figure import Figure
+
+    panels = list(dict.fromkeys(str(row["panel"]) for row in rows))
+    figure = Figure(figsize=(3.6 * len(panels), 3.2), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        some = [row for row in rows if row["panel"] == panel and row["tau"] is not None]
+        for place, name in enumerate(("rho", "tau")):
+            x = np.arange(len(some)) + 0.12 * (place - 0.5)
+            values = np.array([row[name] for row in some], float)
+            ends = np.array([[row[f"{name}_low"], row[f"{name}_high"]] for row in some], float).reshape(-1, 2).T
+            axes.errorbar(x, np.abs(values), yerr=np.abs(ends - values), fmt="o", capsize=2, label=f"|{name}|")
+        axes.set_xticks(range(len(some)), [str(row["value"]) for row in some], rotation=30)
+        axes.set(title=panel, ylim=(0, 1.05))
+        axes.grid(alpha=0.3)
+        axes.legend()
+    return _png(figure)
+
+
+def ablation_rows(rows: Sequence[JSON]) -> list[list[str]]:
+    """A line for each variant."""
+    return [
+        [
+            str(row["panel"]),
+            str(row["value"]),
+            str(row["originals"]),
+            *(_cell(row, name) for name in ("rho", "tau", "auc_within_original")),
+        ]
+        for row in rows
+    ]
+
+
+def _cell(row: JSON, name: str) -> str:
+    if row[name] is None:
+        return str(row["failed"] or "n/a")
+    low, high = (np.nan if row[f"{name}_{end}"] is None else row[f"{name}_{end}"] for end in ("low", "high"))
+    return f"{row[name]:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def evaluation_rows(found: Evaluation) -> list[list[str]]:
+    """A line for each test and metric: what was left out, the metric, and how it agrees with the judges."""
+    lines = []
+    for test in found.tests:
+        head = [f"{test.axis} {test.left_out}"]
+        if test.found is None:
+            lines.append([*head, "none", test.failed or "", *[""] * (len(EVALUATED) - 3)])
+            continue
+        for one in test.found.metrics:
+            areas = number(one.auc_within_original), number(one.auc_within_model)
+            resolved = "n/a" if np.isnan(one.resolved) else f"{one.resolved:.3f}"
+            lines.append([*head, one.name, number(one.rho), number(one.tau), *areas, resolved])
+        difficulty = test.found.difficulty
+        lines.append([*head, "item difficulty", "n/a", "n/a", "n/a", number(difficulty.auc_within_model), "n/a"])
+    return lines
+
+
+def write_evaluation(found: Evaluation, folder: Path) -> None:
+    """Write evaluation.json, the pictures of every test, and a few originals in the order of two metrics."""
+    write_atomic(folder / "evaluation.json", json.dumps(found.to_json(), indent=1, allow_nan=False).encode())
+    for test in found.tests:
+        if test.found is not None:
+            room = folder / re.sub(r"[^0-9A-Za-z_.-]+", "-", f"{test.axis} {test.left_out}")
+            write_figures(test.found, room)
+            for place, shown in enumerate(test.orderings):
+                write_atomic(room / f"order-{place}.png", draw_order(shown))
 
 
 def _png(figure: Any) -> bytes:

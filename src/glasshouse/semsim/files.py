@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -56,6 +57,14 @@ def notes(file: Path) -> dict[str, str]:
             return {name: text for name, text in (opened.metadata() or {}).items() if name != "glasshouse"}
     except (SafetensorError, OSError) as error:
         raise WeightsError(f"{file} is damaged or no SemSim network ({error}): train or install it again.") from error
+
+
+@lru_cache(maxsize=4)
+def digest(file: Path) -> str:
+    """A hash of a file's content, which tells networks apart."""
+    if not file.is_file():
+        raise WeightsError(f"There is no SemSim file {file}: train one with 'glasshouse semsim train'.")
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
 
 
 @lru_cache(maxsize=1)

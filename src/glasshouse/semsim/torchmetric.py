@@ -9,19 +9,13 @@ import torch
 from torch import Tensor
 
 from glasshouse import checks
-from glasshouse.errors import SettingError
 from glasshouse.semsim.files import load, shipped
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
 
 allow_cpu_torchvision()
-try:
+with checks.from_extra("torchmetrics", "SemSimMetric"):
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
-except ImportError as error:
-    raise SettingError(
-        "SemSimMetric needs torchmetrics: pip install 'glasshouse[torchmetrics]', or use "
-        "glasshouse.metrics.create('semsim')."
-    ) from error
 
 AT_ONCE = 32
 

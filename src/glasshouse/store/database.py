@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, NoSuchModuleError
 
+from glasshouse import checks
 from glasshouse.errors import StudyError
 from glasshouse.failpoints import failpoint
 from glasshouse.store.migrations import migrate
@@ -124,8 +125,6 @@ def _by_url(where: str) -> Engine:
             return _postgresql(url)
     except (ArgumentError, NoSuchModuleError):
         pass
-    except ModuleNotFoundError as error:
-        raise StudyError(f"{error.name} is not installed: pip install 'glasshouse[annotate]'.") from error
     raise StudyError(
         f"'{where.partition('://')[0]}' is not a database that we know: "
         "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE."
@@ -152,7 +151,8 @@ def _sqlite(file: Path) -> Engine:
 
 
 def _postgresql(url: URL) -> Engine:
-    engine = create_engine(url, pool_size=10, max_overflow=40, pool_pre_ping=True)
+    with checks.from_extra("annotate", "PostgreSQL"):
+        engine = create_engine(url, pool_size=10, max_overflow=40, pool_pre_ping=True)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -17,7 +17,7 @@ from glasshouse.functional.ranking import Area, area, kendall, kendall_p, pair_a
 from glasshouse.studies.people import Ceiling, Difficulty, Recognition, ceiling, difficulty, recognition
 from glasshouse.types import JSON, Interval, finite_or_none, flat
 from glasshouse.votes.judged import Judged, direction, judged, metric_columns
-from glasshouse.votes.table import VoteTable, read_votes
+from glasshouse.votes.table import read_votes
 
 SCHEMA = 1
 FEWEST_MODELS = 3
@@ -75,9 +75,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Correlation:
-    """What a table of votes says of its metrics, and of the people themselves."""
+    """What votes say of metrics, and of the people themselves."""
 
-    path: Path
     judge: str
     images: int
     without_votes: int
@@ -125,23 +124,31 @@ def correlate(path: Path, *, metrics: Sequence[str] = (), judge: str = "majority
     table = read_votes(path)
     columns = metric_columns(table, metrics)
     people = judged(table, judge)
+    values = {name: table.numbers(name)[people.rows] for name in columns}
+    return correlation(people, values, source=str(path), judge=judge, images=len(table.truth))
+
+
+def correlation(people: Judged, values: Mapping[str, Array], *, source: str, judge: str, images: int) -> Correlation:
+    """Hold values (N,) of metrics on the judged images against the votes on them.
+
+    ``source`` is what errors call the votes, ``images`` how many there are with those that nobody voted on.
+    """
     models = len(people.models)
     if not FEWEST_MODELS <= models <= MOST_MODELS:
         raise DataError(
-            f"{path} has votes on {models} model{'s' * (models != 1)}: to rank models takes {FEWEST_MODELS} to "
+            f"{source} has votes on {models} model{'s' * (models != 1)}: to rank models takes {FEWEST_MODELS} to "
             f"{MOST_MODELS} of them, named in column 'config'."
         )
     seen = recognition(people)
     if len(set(seen.shares)) == 1:
-        raise DataError(f"{path}: every model is recognised equally often ({seen.shares[0]:.3f}): nothing to rank.")
-    measured = [_Measured.of(table, people, name) for name in columns]
+        raise DataError(f"{source}: every model is recognised equally often ({seen.shares[0]:.3f}): nothing to rank.")
+    measured = [_Measured.of(source, people, name, one) for name, one in values.items()]
     counts = tally(people.hits, 2)
     return Correlation(
-        path=path,
         judge=judge,
         images=len(people.rows),
-        without_votes=len(table.truth) - len(people.rows),
-        annotators=len(table.annotators),
+        without_votes=images - len(people.rows),
+        annotators=people.hits.shape[1],
         recognition=seen,
         metrics=tuple(_against_people(one, people, seen) for one in measured),
         differences=tuple(_difference(one, two, seen) for one, two in combinations(measured, 2)),
@@ -167,14 +174,13 @@ class _Measured:
         return 1 if self.leaks_when == "high" else -1
 
     @classmethod
-    def of(cls, table: VoteTable, people: Judged, name: str) -> _Measured:
-        values = table.numbers(name)[people.rows]
+    def of(cls, source: str, people: Judged, name: str, values: Array) -> _Measured:
         if np.allclose(values, (people.hits == 1).sum(1) / (people.hits != MISSING).sum(1), atol=1e-6):
-            raise DataError(f"Column '{name}' of {table.path} is the share of votes itself: an answer, not a metric.")
+            raise DataError(f"Column '{name}' of {source} is the share of votes itself: an answer, not a metric.")
         means = people.per_model(values)
         if np.ptp(means) <= ROUNDING * np.abs(means).max():
             raise DataError(
-                f"Column '{name}' of {table.path} is {means[0]:g} for every model: it cannot rank them; "
+                f"Column '{name}' of {source} is {means[0]:g} for every model: it cannot rank them; "
                 "name others with --metrics."
             )
         known = direction(name)

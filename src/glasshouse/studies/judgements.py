@@ -102,8 +102,9 @@ def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = N
     guesses: list[Guess] = []
     numbers: dict[str, int] = {}  # by pixels: an original that several studies attacked is one
     for study in studies:
-        pictures = _Pictures(study)
-        for item, cast in _judged(study, kind, voters):
+        items, given = _votes(study, kind)
+        pictures = _Pictures(study, items)
+        for item, cast in _judged(items, [(name, vote) for name, vote in given if voters is None or name in voters]):
             original = pictures.original(item)
             if original is None:
                 continue
@@ -117,7 +118,7 @@ def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = N
             f"There are no {who} votes on pictures in {', '.join(map(str, studies))}: collect some with "
             "'glasshouse annotate invite' and 'serve', or let classifiers vote with 'glasshouse semsim judge'."
         )
-    names = tuple(dict.fromkeys(name for guess in guesses for name in guess.hits))
+    names = tuple(sorted({name for guess in guesses for name in guess.hits}))
     return Judgements(kind, names, tuple(originals), tuple(guesses))
 
 
@@ -141,14 +142,12 @@ def _votes(study: Path, kind: Kind) -> tuple[list[Item], list[tuple[str, Vote]]]
         votes.close()
 
 
-def _judged(study: Path, kind: Kind, voters: Collection[str] | None) -> Iterator[tuple[Item, _Cast]]:
+def _judged(items: Sequence[Item], given: Sequence[tuple[str, Vote]]) -> Iterator[tuple[Item, _Cast]]:
     """The items with pictures that have votes, and these votes, each held against its reference."""
-    items, given = _votes(study, kind)
-    wanted = [(name, vote) for name, vote in given if voters is None or name in voters]
     by_item: dict[str, list[tuple[str, Vote]]] = {}
-    for name, vote in wanted:
+    for name, vote in given:
         by_item.setdefault(vote.item, []).append((name, vote))
-    judged = judge(items, [vote for _, vote in wanted])
+    judged = judge(items, [vote for _, vote in given])
     for item in items:
         if item.id in judged and item.role in SHOWN and item.image is not None:
             reference = judged[item.id].reference
@@ -165,7 +164,7 @@ def _judged(study: Path, kind: Kind, voters: Collection[str] | None) -> Iterator
 class _Pictures:
     """The pictures of one study, and the cases that they come from."""
 
-    def __init__(self, study: Path) -> None:
+    def __init__(self, study: Path, items: Sequence[Item]) -> None:
         self.study = study
         store = Store(study / DATABASE_FILE)
         try:
@@ -177,7 +176,7 @@ class _Pictures:
         self.datasets = {one.place: str(self.facts[one.case_key]["dataset"]) for one in made}
         self.classes = {place: image.class_name for place, image in images.items()}
         self.files: dict[str, str] = {}
-        for item in _votes(study, "human")[0]:
+        for item in items:
             file = item.image if item.role == "original" else item.beside
             ours = images[item.place].file if item.case_key in self.facts and item.place in images else None
             if file or ours:

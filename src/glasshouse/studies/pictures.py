@@ -18,6 +18,7 @@ __all__ = [
     "load_picture",
     "opaque_name",
     "picture_file",
+    "read_picture",
     "save_picture",
     "to_pixels",
     "to_png",

@@ -52,8 +52,8 @@ class Measures:
 
 
 def score_name(metric: Metric) -> str:
-    """Under which name a metric's scores are kept: all its settings and the version of its algorithm."""
-    return f"{complete_spec(metric)} v{metric.version}"
+    """Under which name a metric's scores are kept: all its settings and the edition of its algorithm."""
+    return f"{complete_spec(metric)} {metric.edition}"
 
 
 def identified_name(gallery: Tensor) -> str:

@@ -51,12 +51,14 @@ def _squashed(signs: Tensor, shares: Tensor) -> Tensor:
 def taught(judgements: Judgements, graded: Tensor) -> Judged:
     """Judged guesses for training, each original with two decoys more: another original and its own mean colour."""
     pictures = [original.picture for original in judgements.originals]
-    others = _others(judgements)
+    guesses = [guess.picture for guess in judgements.guesses]
+    Judged(pictures, guesses, judgements.owners, graded).refuse_useless()  # decoys would hide that votes are one-sided
+    others = [pictures[other] for other in _others(judgements)]
     grey = [picture.mean((1, 2), keepdim=True).expand_as(picture) for picture in pictures]
     everyone = torch.arange(len(pictures))
     return Judged(
         originals=pictures,
-        guesses=[*(guess.picture for guess in judgements.guesses), *(pictures[other] for other in others), *grey],
+        guesses=[*guesses, *others, *grey],
         owners=torch.cat([judgements.owners, everyone, everyone]),
         values=torch.cat([graded, torch.zeros(2 * len(pictures))]),
     )

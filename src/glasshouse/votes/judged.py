@@ -25,6 +25,7 @@ LEAKS_WHEN: dict[str, Literal["high", "low"]] = {
     "kid": "low",
     "semsim": "low",
     "dreamsim": "low",
+    "classifier": "high",
 }
 #: Columns that would be no test of a metric, and why.
 REFUSED = (

@@ -10,6 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from glasshouse import models
+from glasshouse.attacks.engine.convolution import ConvLayer
+from glasshouse.attacks.engine.folded import FoldedLayer
+from glasshouse.attacks.engine.layers import BatchNormLayer, LinearLayer
 from glasshouse.attacks.engine.matcher import Loop, matcher_for
 from glasshouse.attacks.engine.nodes import Unsupported
 from glasshouse.attacks.engine.objectives import Cosine, Squared
@@ -114,6 +117,30 @@ class Odd(nn.Module):
 def test_forward_code_may_do_what_it_likes():
     torch.manual_seed(0)
     assert max(compared(Odd().double())) < 1e-9
+
+
+class Normed(nn.Module):
+    """Batch norm behind a convolution that others look at too, behind one with a bias, and behind none."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.shared, self.folded, self.plain = (nn.BatchNorm2d(3) for _ in range(3))
+        self.fc = nn.Linear(3, 10)
+
+    def forward(self, x):
+        once = self.conv(x)
+        twice = self.folded(self.conv(F.relu(self.shared(once) + once)))
+        return self.fc(self.plain(torch.tanh(twice)).mean((2, 3)))
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_batch_norm_goes_into_a_convolution_that_nobody_else_looks_at(group):
+    torch.manual_seed(0)
+    model = lively(Normed()).double()
+    assert max(compared(model, group)) < 1e-9
+    kinds = [type(layer) for layer in Tape(model, group).layers]
+    assert kinds == [ConvLayer, BatchNormLayer, FoldedLayer, BatchNormLayer, LinearLayer]
 
 
 @pytest.mark.parametrize("seen", ["conv1", "bn1.bias", "bn2.weight", "10"])

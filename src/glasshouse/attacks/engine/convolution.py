@@ -28,19 +28,26 @@ class ConvLayer(Layer):
 
     def __init__(self, module: nn.Conv2d, path: str, group: int) -> None:
         super().__init__(module, path, group)
-        weight = module.weight.detach()
-        self.outputs, self.inputs, self.kernel, _ = weight.shape
+        self.outputs, self.inputs, self.kernel, _ = module.weight.shape
         self.stride, self.padding = int(module.stride[0]), int(module.padding[0])
+        self.by_row = False
+        self.seen, self.arrived = Frame(self.padding), Frame(self.kernel - 1 - self.padding)
+        self.hold(module.weight.detach(), None if module.bias is None else module.bias.detach())
+
+    def hold(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Take these weights (outputs, inputs, kernel, kernel), in all layouts that passes want them in."""
         self.weight = weight.contiguous(memory_format=torch.channels_last)
-        self.bias = None if module.bias is None else module.bias.detach()
+        self.bias = bias
+        self.matrix = self.pack([weight[None]])[0]
         # with stride 1 the way back is itself a convolution, with mirrored weights
         self.mirrored = weight.transpose(0, 1).flip(2, 3).contiguous(memory_format=torch.channels_last)
-        self.by_row = False
 
     @property
     def kept(self) -> int:
-        """The unfolded input; its parts lie in the same memory."""
-        return self.parts[0].untyped_storage().nbytes()
+        """The unfolded input, whose parts lie in the same memory, and what is framed."""
+        images = self.group * self.weight.element_size()
+        framed = self.seen.values(self.size) * self.inputs + self.arrived.values(self.out) * self.outputs
+        return self.parts[0].untyped_storage().nbytes() + images * framed
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
@@ -68,7 +75,7 @@ class ConvLayer(Layer):
         self.size, self.out = x.shape[2:], y.shape[2:]
         large = self.out.numel() * self.inputs * self.kernel**2 > MANY_VALUES
         self.by_row = large and self.group == 1 and self.stride == 1 and self.kernel > 1
-        self.parts = self._unfolded(nhwc(x), self.padding, self.out)
+        self.parts = self._unfolded(self.seen.around(nhwc(x)), self.out)
         return y
 
     def back(self, d: Tensor) -> Parts:
@@ -104,8 +111,13 @@ class ConvLayer(Layer):
             return (self._through_weights(d),)
         if self.inputs < FEW_CHANNELS:
             return (self._folded(d, weight),)
-        found = nhwc(self._through_weights(d))
-        return (nchw(self._mirrored(weight, found) if self.stride == 1 else self._scattered(weight, found)),)
+        if self.stride > 1:
+            columns = nhwc(d) @ self.matrix[0].T
+            columns.view(len(weight), -1, weight.shape[1]).baddbmm_(
+                self.d.view(len(weight), -1, self.outputs), weight.transpose(1, 2)
+            )
+            return (nchw(self._scattered(columns)),)
+        return (nchw(self._mirrored(weight, nhwc(self._through_weights(d)))),)
 
     def _through_weights(self, d: Tensor) -> Tensor:
         if self.stride == 1:
@@ -119,7 +131,7 @@ class ConvLayer(Layer):
     def _mirrored(self, weight: Tensor, found: Tensor) -> Tensor:
         """Add the output gradient times the moved weights: a convolution with kernels turned around."""
         flat = found.view(len(weight), -1, self.inputs)
-        parts = self._unfolded(self.d, self.kernel - 1 - self.padding, self.size)
+        parts = self._unfolded(self.arrived.around(self.d), self.size)
         places = weight.view(-1, self.kernel**2, self.inputs, self.outputs).transpose(2, 3)
         if self.outputs >= MANY_CHANNELS and self.size.numel() < FEW_PLACES:
             pieces = [piece for part in parts for piece in part.split(self.outputs, 2)]
@@ -140,31 +152,54 @@ class ConvLayer(Layer):
         columns += matrix[:, None] @ own
         return F.fold(columns.flatten(0, 1), self.size, self.kernel, padding=self.padding, stride=self.stride)
 
-    def _unfolded(self, x: Tensor, padding: int, out: Sequence[int]) -> list[Tensor]:
-        """What the kernel sees of (N, H, W, C), as matrices (problems, places, values).
+    def _unfolded(self, x: Tensor, out: Sequence[int]) -> list[Tensor]:
+        """What the kernel sees of framed images (N, H, W, C), as matrices (problems, places, values).
 
         One for each kernel row where they can be slices of the same memory; otherwise one for all.
         """
         high, wide = out
-        rows = unfold_rows(x, self.kernel, self.stride, padding, self.by_row)
+        rows = unfold_rows(x, self.kernel, self.stride, self.by_row)
         if self.by_row:
             return [rows[:, row : row + high].view(len(rows), high * wide, -1) for row in range(self.kernel)]
         return [rows.view(len(x) // self.group, self.group * high * wide, -1)]
 
-    def _scattered(self, weight: Tensor, found: Tensor) -> Tensor:
-        """Add the output gradient times the moved weights to the places that it came from."""
-        unfolded = torch.bmm(self.d.view(len(weight), -1, self.outputs), weight.transpose(1, 2))
-        pieces = unfolded.view(*self.d.shape[:3], self.kernel, self.kernel, self.inputs)
+    def _scattered(self, columns: Tensor) -> Tensor:
+        """Add up what came from one place: (N, places down, places across, kernel values) to (N, H, W, C)."""
+        pieces = columns.unflatten(3, (self.kernel, self.kernel, self.inputs))
         height, width = self.size
         edge = self.kernel  # room for kernels that reach over the edge
-        whole = found.new_zeros(len(found), height + 2 * edge, width + 2 * edge, self.inputs)
+        whole = columns.new_zeros(len(columns), height + 2 * edge, width + 2 * edge, self.inputs)
         start, step, (down, across) = edge - self.padding, self.stride, self.out
         for row in range(self.kernel):
             for column in range(self.kernel):
                 top, left = start + row, start + column
                 place = whole[:, top : top + down * step : step, left : left + across * step : step]
                 place += pieces[:, :, :, row, column]
-        return found.add_(whole[:, edge : edge + height, edge : edge + width])
+        return whole[:, edge : edge + height, edge : edge + width].contiguous()
+
+
+class Frame:
+    """A border of zeros for images (N, H, W, C), in memory that is used again."""
+
+    def __init__(self, border: int) -> None:
+        self.border = border
+        self.whole: Tensor | None = None
+
+    def values(self, size: Sequence[int]) -> int:
+        """How many there are of a channel of this size with its border; none are kept without one."""
+        height, width = size
+        return (height + 2 * self.border) * (width + 2 * self.border) if self.border else 0
+
+    def around(self, x: Tensor) -> Tensor:
+        """The images with their border."""
+        if not self.border:
+            return x
+        count, height, width, channels = x.shape
+        shape = (count, height + 2 * self.border, width + 2 * self.border, channels)
+        if self.whole is None or self.whole.shape != shape:
+            self.whole = x.new_zeros(shape)
+        self.whole[:, self.border : -self.border, self.border : -self.border] = x
+        return self.whole
 
 
 def nhwc(x: Tensor) -> Tensor:
@@ -177,20 +212,19 @@ def nchw(x: Tensor) -> Tensor:
     return x.permute(0, 3, 1, 2)
 
 
-def unfold_rows(x: Tensor, kernel: int, stride: int, padding: int, by_row: bool) -> Tensor:
+def unfold_rows(x: Tensor, kernel: int, stride: int, by_row: bool) -> Tensor:
     """What the kernel sees of (N, H, W, C).
 
     Only along rows, (N, rows, places in a row, kernel * C), because slices of it serve every kernel row; otherwise
     in full, (N, rows of places, places in a row, kernel * kernel * C).
     """
-    if kernel == 1 and not padding:
+    if kernel == 1:
         return x[:, ::stride, ::stride].contiguous()
-    padded = F.pad(x, (0, 0, padding, padding, padding, padding)) if padding else x
-    count, height, width, channels = padded.shape
-    images, row, column, _ = padded.stride()
+    count, height, width, channels = x.shape
+    images, row, column, _ = x.stride()
     across = (width - kernel) // stride + 1
     if by_row:
-        return padded.as_strided((count, height, across, kernel * channels), (images, row, column, 1)).contiguous()
+        return x.as_strided((count, height, across, kernel * channels), (images, row, column, 1)).contiguous()
     down = (height - kernel) // stride + 1
     shape = (count, down, across, kernel, kernel * channels)
-    return padded.as_strided(shape, (images, stride * row, stride * column, row, 1)).contiguous()
+    return x.as_strided(shape, (images, stride * row, stride * column, row, 1)).contiguous()

@@ -125,12 +125,13 @@ class Sum(Node):
     """Two tensors of one shape, added."""
 
     fresh = True
+    overwrites = False  # whether the first input and its tangent are its alone
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """The output."""
         if first.shape != second.shape:
             raise Unsupported("a sum of different shapes")
-        return first + second
+        return first.add_(second) if self.overwrites else first + second
 
     def back(self, d: Tensor) -> Parts:
         """The same to both."""
@@ -139,7 +140,7 @@ class Sum(Node):
     def tangent(self, first: Tensor | None, second: Tensor | None) -> Tensor | None:
         """The sum of what moves."""
         if first is not None and second is not None:
-            return first + second
+            return first.add_(second) if self.overwrites else first + second
         alone = second if first is None else first
         return None if alone is None else alone.clone()
 

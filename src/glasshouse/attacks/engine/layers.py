@@ -112,7 +112,8 @@ class BatchNormLayer(Layer):
         self.mean = module.running_mean
         self.scale = (module.running_var + module.eps).rsqrt()
         self.slope = (module.weight.detach() * self.scale)[:, None, None]
-        self.offset = module.bias.detach()[:, None, None] - self.slope * self.mean[:, None, None]
+        self.bias = module.bias.detach()
+        self.offset = self.bias[:, None, None] - self.slope * self.mean[:, None, None]
 
     @staticmethod
     def fits(module: nn.Module) -> bool:

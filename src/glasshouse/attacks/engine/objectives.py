@@ -36,20 +36,17 @@ class Cosine(Objective):
 
     def __call__(self, found: Sequence[Tensor], target: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Distances and derivatives; gradients whose squares would vanish are scaled up first."""
-        squares = [_sum_of_products(side, side) for side in (found, target)]
-        if min(float(one.amin()) for one in squares) >= SMALL**2:
-            return self._distances(found, target, *squares)
+        products = _products(found, target)
+        if float(products[:2].amin()) >= SMALL**2:
+            return self._distances(found, target, products)
         scales = [_largest(side).reciprocal() for side in (found, target)]
         sides = [[one * _like(scale, one) for one in side] for scale, side in zip(scales, (found, target), strict=True)]
-        own, other = (_sum_of_products(side, side) for side in sides)
-        values, pulls = self._distances(sides[0], sides[1], own, other)
+        values, pulls = self._distances(sides[0], sides[1], _products(*sides))
         return values, [one * _like(scales[0], one) for one in pulls]
 
     @staticmethod
-    def _distances(
-        found: Sequence[Tensor], target: Sequence[Tensor], own: Tensor, other: Tensor
-    ) -> tuple[Tensor, list[Tensor]]:
-        dot = _sum_of_products(found, target)
+    def _distances(found: Sequence[Tensor], target: Sequence[Tensor], products: Tensor) -> tuple[Tensor, list[Tensor]]:
+        own, other, dot = products
         tiny = torch.finfo(dot.dtype).tiny
         norms = (own.sqrt() * other.sqrt()).clamp_min(tiny)
         cosine = dot / norms
@@ -66,18 +63,23 @@ class Squared(Objective):
     def __call__(self, found: Sequence[Tensor], target: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Distances and derivatives."""
         differences = [a - b for a, b in zip(found, target, strict=True)]
-        return _sum_of_products(differences, differences), [2 * one for one in differences]
+        squares = [one.flatten(1).square().sum(1) for one in differences]
+        return torch.stack(squares).sum(0), [2 * one for one in differences]
 
 
-def _sum_of_products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
-    """Products summed by problem; in pieces, so that no tensor of products is made and no sum loses digits."""
-    pairs = [_dots(a.flatten(1), b.flatten(1)) for a, b in zip(first, second, strict=True)]
-    return torch.stack(pairs).sum(0)
+def _products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
+    """Of every problem <a, a>, <b, b> and <a, b>, (3, problems).
+
+    In pieces, so that no tensor of products is made, no sum loses digits, and memory is read once for all three.
+    """
+    sums = [_dots(a.flatten(1), b.flatten(1)) for a, b in zip(first, second, strict=True)]
+    return torch.stack(sums).sum(0).T
 
 
 def _dots(first: Tensor, second: Tensor) -> Tensor:
     rows = [zip(a.split(PIECE), b.split(PIECE), strict=True) for a, b in zip(first, second, strict=True)]
-    return torch.stack([torch.dot(a, b) for pieces in rows for a, b in pieces]).view(len(first), -1).sum(1)
+    dots = [torch.dot(*two) for pieces in rows for a, b in pieces for two in ((a, a), (b, b), (a, b))]
+    return torch.stack(dots).view(len(first), -1, 3).sum(1)
 
 
 def _largest(tensors: Sequence[Tensor]) -> Tensor:

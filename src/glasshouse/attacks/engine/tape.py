@@ -13,7 +13,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
 from glasshouse.attacks.engine.convolution import ConvLayer
-from glasshouse.attacks.engine.functions import FUNCTIONS, LINEAR, MODULES, LinearMap, Rectifier
+from glasshouse.attacks.engine.folded import FoldedLayer
+from glasshouse.attacks.engine.functions import FUNCTIONS, LINEAR, MODULES, LinearMap, Rectifier, Sum
 from glasshouse.attacks.engine.layers import BatchNormLayer, Layer, LinearLayer, ModuleLayer
 from glasshouse.attacks.engine.matcher import Matcher, Stacked, parameter_bytes
 from glasshouse.attacks.engine.nodes import Node, Operation, Unsupported
@@ -196,11 +197,11 @@ class _Builder:
             self._call(node)
 
     def _share_memory(self) -> None:
-        """Let a rectifier write over what nobody else looks at."""
+        """Let rectifiers and sums write over what nobody else looks at."""
         uses = Counter(source for entry in self.entries for source in entry.sources)
         for entry in self.entries:
             source = entry.sources[0] if entry.sources else 0
-            if isinstance(entry.node, Rectifier) and source and uses[source] == 1:
+            if isinstance(entry.node, Rectifier | Sum) and source and uses[source] == 1:
                 entry.node.overwrites = self.entries[source - 1].node.fresh
 
     def _constant(self, path: str) -> Any:
@@ -216,11 +217,26 @@ class _Builder:
             return
         made, sources = self._node(node)
         places = tuple(self.places[source] for source in sources)
+        if isinstance(made, BatchNormLayer) and self._folds(made, sources[0]):
+            self.places[node] = places[0]
+            return
         made.moves = any(place in self.moving for place in places)
         self.entries.append(_Entry(made, places))
         self.places[node] = len(self.entries)
         if made.moves or isinstance(made, Layer):
             self.moving.add(len(self.entries))
+
+    def _folds(self, norm: BatchNormLayer, source: fx.Node) -> bool:
+        """Whether batch norm goes into the convolution right before it, whose output nobody else looks at."""
+        known = source.op == "call_module" and isinstance(self.model.get_submodule(str(source.target)), nn.Conv2d)
+        if not known or len(source.users) > 1:
+            return False
+        place = self.places[source] - 1
+        entry = self.entries[place]
+        if not isinstance(entry.node, ConvLayer):
+            return False
+        self.entries[place] = _Entry(FoldedLayer(entry.node, norm), entry.sources)
+        return True
 
     def _node(self, node: fx.Node) -> tuple[Node, list[fx.Node]]:
         """The node for a call, and the values that it takes."""

@@ -7,19 +7,15 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import get_args, get_type_hints
 
-from glasshouse.errors import SettingError
+from glasshouse import checks
 from glasshouse.votes.lines import Line
 
 
 def to_parquet(lines: Sequence[Line]) -> bytes:
     """The table with typed columns; needs pyarrow."""
-    try:
+    with checks.from_extra("annotate", "Parquet"):
         import pyarrow
         from pyarrow import parquet
-    except ImportError as error:
-        raise SettingError(
-            "Parquet needs pyarrow: pip install 'glasshouse[annotate]', or export to .csv or .json."
-        ) from error
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
     hints = get_type_hints(Line)
     schema = pyarrow.schema([(field.name, types[_plain(hints[field.name])]) for field in fields(Line)])

@@ -1,0 +1,127 @@
+"""``glasshouse semsim evaluate`` and ``ablate``: SemSim held against judges and data that taught it nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from glasshouse.studies.semsim import Lesson
+
+Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories with votes")]
+Backbone = Annotated[str, typer.Option(help="alexnet, lenet, resnet18, resnet50 or mobilenet_v2")]
+Preset = Annotated[str, typer.Option(help="quick, or paper: triplet loss, lr 0.1, 200 epochs")]
+Loss = Annotated[str | None, typer.Option(help="triplet, contrastive or rank [default: the preset's]")]
+Epochs = Annotated[int | None, typer.Option(help="passes over the judgements [default: the preset's]")]
+Seed = Annotated[int, typer.Option(help="seed of everything random")]
+AsJson = Annotated[bool, typer.Option("--json", help="print what was found as JSON")]
+
+
+def evaluate(
+    studies: Studies,
+    backbone: Backbone = "alexnet",
+    preset: Preset = "quick",
+    loss: Loss = None,
+    epochs: Epochs = None,
+    axes: Annotated[str | None, typer.Option(help="what is left out, as a,b [default: data set,attack,model]")] = None,
+    metrics: Annotated[str | None, typer.Option(help="metrics beside SemSim [default: mse to kid]")] = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="directory for evaluation.json and the pictures")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train without each data set, attack and model in turn, and test on what was left out."""
+    from glasshouse import checks
+    from glasshouse.cli.screen import counting
+    from glasshouse.reports.semsim import EVALUATED, evaluation_rows, write_evaluation
+    from glasshouse.studies import evaluation
+
+    chosen = _listed(axes) or tuple(evaluation.AXES)
+    for axis in chosen:
+        checks.one_of("axes", axis, tuple(evaluation.AXES))
+    lesson = _lesson(backbone, preset, loss, epochs, seed)
+    beside = evaluation.METRICS if metrics is None else _listed(metrics)
+    with counting("evaluating", "trainings") as advance:
+        found = evaluation.evaluate(studies, lesson, axes=chosen, metrics=beside, progress=advance)
+    if out is not None:
+        write_evaluation(found, out)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=1, allow_nan=False))
+    else:
+        _show(f"Taught by {found.teachers}; tested by {found.testers} (95 % intervals)", EVALUATED,
+              evaluation_rows(found))  # fmt: skip
+
+
+def ablate(
+    studies: Studies,
+    leave_out: Annotated[str | None, typer.Option(help="data set to test on [default: the first]")] = None,
+    backbone: Backbone = "alexnet",
+    preset: Preset = "quick",
+    loss: Loss = None,
+    epochs: Epochs = None,
+    sizes: Annotated[str | None, typer.Option(help="numbers of training originals [default: 50 to 800]")] = None,
+    backbones: Annotated[str | None, typer.Option(help="backbones to try [default: all]")] = None,
+    losses: Annotated[str | None, typer.Option(help="losses to try [default: all]")] = None,
+    margins: Annotated[str | None, typer.Option(help="margins to try [default: 0.1 to 2]")] = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="directory for ablation.json and its picture")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try training sizes, backbones, losses and margins, each tested on a data set that was left out."""
+    from glasshouse.cli.screen import counting
+    from glasshouse.files import write_atomic
+    from glasshouse.reports.semsim import ABLATED, ablation_rows, draw_ablation
+    from glasshouse.studies import ablation
+
+    usual = ablation.Ranges()
+    ranges = ablation.Ranges(
+        sizes=usual.sizes if sizes is None else tuple(map(int, _numbers("sizes", sizes))),
+        backbones=usual.backbones if backbones is None else _listed(backbones),
+        losses=usual.losses if losses is None else _listed(losses),
+        margins=usual.margins if margins is None else _numbers("margins", margins),
+    )
+    lesson = _lesson(backbone, preset, loss, epochs, seed)
+    with counting("ablating", "trainings") as advance:
+        found = ablation.ablate(studies, lesson, left_out=leave_out, ranges=ranges, progress=advance)
+    rows = [one.to_json() for one in found]
+    text = json.dumps({"schema": ablation.SCHEMA, "rows": rows}, indent=1, allow_nan=False)
+    if out is not None:
+        write_atomic(out / "ablation.json", text.encode())
+        write_atomic(out / "ablation.png", draw_ablation(rows))
+    if as_json:
+        print(text)
+    else:
+        _show(f"Tested on {found[0].test.left_out} (95 % intervals)", ABLATED, ablation_rows(rows))
+
+
+def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, seed: int) -> Lesson:
+    from glasshouse.studies.semsim import Lesson, recipe
+
+    return Lesson(backbone=backbone, recipe=recipe(preset, loss=loss, epochs=epochs, seed=seed))
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    from glasshouse.errors import SettingError
+
+    try:
+        return tuple(float(one) for one in _listed(text))
+    except ValueError as error:
+        raise SettingError(f"{name}={text} is no list of numbers: write a,b,c.") from error
+
+
+def _show(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*heads, title=title)
+    for line in lines:
+        table.add_row(*map(Text, line))  # names come from a study, and are not markup
+    Console().print(table)

@@ -1,0 +1,113 @@
+"""What SemSim owes to its data, its backbone, its loss and its margin (figures 7 and 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from glasshouse.errors import DataError
+from glasshouse.functional.threads import one_thread
+from glasshouse.semsim.backbones import FRESH, PRETRAINED
+from glasshouse.semsim.losses import LOSSES
+from glasshouse.studies.evaluation import AXES, Evaluated, panels, without
+from glasshouse.studies.judgements import Judgements
+from glasshouse.studies.runner import RunProgress
+from glasshouse.studies.semsim import Lesson
+from glasshouse.types import JSON, flat
+
+SCHEMA = 1
+SIZES = (50, 100, 200, 400, 800)
+MARGINS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
+PAPER_LOSS = "triplet"  # whose margin figure 9 is about
+AXIS = "data set"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranges:
+    """What is tried; an empty range leaves its panel out."""
+
+    sizes: tuple[int, ...] = SIZES
+    backbones: tuple[str, ...] = (*FRESH, *PRETRAINED)
+    losses: tuple[str, ...] = tuple(LOSSES)
+    margins: tuple[float, ...] = MARGINS
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One training: the panel of the figure that it belongs to, its place there, and what it does."""
+
+    panel: str
+    value: str
+    lesson: Lesson
+    originals: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ablated:
+    """A variant and its test."""
+
+    variant: Variant
+    test: Evaluated
+
+    def to_json(self) -> JSON:
+        """Flat, with ``_low`` and ``_high`` beside each value; null where there was no test."""
+        found = self.test.found
+        metric = None if found is None else next(one for one in found.metrics if one.name == "semsim")
+        row: JSON = {"panel": self.variant.panel, "value": self.variant.value, "originals": self.test.originals}
+        for name in ("rho", "tau", "auc_within_original"):
+            row |= flat(name, None if metric is None else getattr(metric, name))
+        return row | {"failed": self.test.failed}
+
+
+def ablate(
+    studies: Sequence[Path],
+    lesson: Lesson,
+    *,
+    left_out: str | None = None,
+    ranges: Ranges | None = None,
+    progress: RunProgress = lambda done, total: None,
+) -> tuple[Ablated, ...]:
+    """Train every variant without one data set, the first unless it is named, and test it there."""
+    teaching, testing = panels(studies)
+    known = sorted({AXES[AXIS](testing, guess) for guess in testing.guesses})
+    target = left_out or known[0]
+    if target not in known or len(known) < 2:
+        raise DataError(
+            f"To test on '{target}' takes votes on it and on another data set to learn from: "
+            f"here are {', '.join(known)}."
+        )
+    rest = teaching.only(lambda guess: AXES[AXIS](teaching, guess) != target)
+    work = list(variants(lesson, ranges or Ranges(), len(rest.originals)))
+    found = []
+    with one_thread():
+        for number, variant in enumerate(work):
+            progress(number, len(work))
+            some = _some(rest, variant.originals, lesson.recipe.seed)
+            found.append(Ablated(variant, without(some, testing, AXIS, target, variant.lesson)))
+    progress(len(work), len(work))
+    return tuple(found)
+
+
+def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant]:
+    """Each variant differs from the lesson in one thing; margins are those of the paper's loss."""
+    for size in (*(size for size in ranges.sizes if size < originals), *([originals] if ranges.sizes else [])):
+        yield Variant("training originals", str(size), lesson, size)
+    for backbone in ranges.backbones:
+        yield Variant("backbone", backbone, replace(lesson, backbone=backbone, pretrained=None))
+    for loss in ranges.losses:
+        yield Variant("loss", loss, replace(lesson, recipe=replace(lesson.recipe, loss=loss)))
+    for margin in ranges.margins:
+        recipe = replace(lesson.recipe, loss=PAPER_LOSS, margin=margin)
+        yield Variant(f"margin of the {PAPER_LOSS} loss", f"{margin:g}", replace(lesson, recipe=recipe))
+
+
+def _some(judgements: Judgements, count: int | None, seed: int) -> Judgements:
+    """Some of the originals, drawn by the seed, and all of their guesses."""
+    if count is None or count >= len(judgements.originals):
+        return judgements
+    mixed = torch.randperm(len(judgements.originals), generator=torch.Generator().manual_seed(seed))
+    kept = frozenset(mixed[:count].tolist())
+    return judgements.only(lambda guess: guess.owner in kept)

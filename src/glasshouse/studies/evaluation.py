@@ -1,0 +1,249 @@
+"""How well SemSim holds up on what it never saw: data sets, attacks and models that are left out of its training.
+
+Where people voted, they teach and they test. Else some classifiers teach and others, of another make, test. Originals
+of an attack or a model that is left out may have taught through other attacks or models; those of a data set never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from glasshouse.errors import DataError
+from glasshouse.functional.agreement import MISSING
+from glasshouse.functional.intervals import Array
+from glasshouse.functional.threads import one_thread
+from glasshouse.metrics import SetMetric, create
+from glasshouse.semsim import Network
+from glasshouse.studies.correlation import Correlation, correlation
+from glasshouse.studies.judgements import TEACHERS, TESTERS, Guess, Judgements, batches, kind_of, read
+from glasshouse.studies.measuring import measured
+from glasshouse.studies.ordering import Ordering, orderings
+from glasshouse.studies.runner import RunProgress
+from glasshouse.studies.semsim import Lesson, whose
+from glasshouse.types import JSON, ImageSpec
+from glasshouse.votes.judged import JUDGES, Judged
+
+SCHEMA = 1
+METRICS = ("mse", "psnr", "ssim", "lpips", "fid", "kid")
+CLASSIFIER = "classifier"  # the paper's other way: how many of the teaching classifiers are right
+CHUNK = 32
+
+#: By what training and test are told apart, and how a guess says it.
+AXES: Mapping[str, Callable[[Judgements, Guess], str]] = {
+    "data set": lambda judgements, guess: _name(judgements.dataset_of(guess)),
+    "attack": lambda judgements, guess: _name(str(guess.facts.get("attack", ""))),
+    "model": lambda judgements, guess: _name(str(guess.facts.get("model", ""))),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluated:
+    """One training and its test: what was left out, on how much the network learned, and what the test says.
+
+    ``missing`` are metrics without a value, and why; ``failed`` is why there is no test at all. ``orderings`` are a few
+    originals with what was made of them, to be looked at.
+    """
+
+    axis: str
+    left_out: str
+    originals: int
+    guesses: int
+    found: Correlation | None
+    missing: Mapping[str, str]
+    failed: str | None = None
+    orderings: tuple[Ordering, ...] = ()
+
+    def to_json(self) -> JSON:
+        """As plain JSON."""
+        return {
+            "axis": self.axis,
+            "left_out": self.left_out,
+            "trained_originals": self.originals,
+            "trained_guesses": self.guesses,
+            "missing": dict(self.missing),
+            "failed": self.failed,
+            "correlation": None if self.found is None else self.found.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """All tests of a recipe, and who taught and who tested."""
+
+    teachers: str
+    testers: str
+    judge: str
+    tests: tuple[Evaluated, ...]
+
+    def to_json(self) -> JSON:
+        """What ``--json`` prints."""
+        return {
+            "schema": SCHEMA,
+            "teachers": self.teachers,
+            "testers": self.testers,
+            "judge": self.judge,
+            "tests": [one.to_json() for one in self.tests],
+        }
+
+
+def panels(studies: Sequence[Path]) -> tuple[Judgements, Judgements]:
+    """The judgements that teach and those that test: people are both, of classifiers some are kept for tests."""
+    kind = kind_of(studies, None)
+    if kind == "human":
+        people = read(studies, kind)
+        return people, people
+    return read(studies, kind, TEACHERS), read(studies, kind, TESTERS)
+
+
+def evaluate(
+    studies: Sequence[Path],
+    lesson: Lesson,
+    *,
+    axes: Sequence[str] = tuple(AXES),
+    metrics: Sequence[str] = METRICS,
+    judge: str = "mean",
+    progress: RunProgress = lambda done, total: None,
+) -> Evaluation:
+    """Train without each data set, attack and model in turn, and test on what was left out."""
+    teaching, testing = panels(studies)
+    splits = [(axis, value) for axis in axes for value in _values(testing, axis)]
+    if not splits:
+        raise DataError("There is one data set, one attack and one model only: nothing can be left out; add studies.")
+    tests = []
+    with one_thread():
+        for number, (axis, value) in enumerate(splits):
+            progress(number, len(splits))
+            tests.append(without(teaching, testing, axis, value, lesson, metrics, judge))
+    progress(len(splits), len(splits))
+    return Evaluation(whose(teaching), whose(testing), judge, tuple(tests))
+
+
+def without(
+    teaching: Judgements,
+    testing: Judgements,
+    axis: str,
+    value: str,
+    lesson: Lesson,
+    metrics: Sequence[str] = (),
+    judge: str = "mean",
+) -> Evaluated:
+    """One training without something, and its test on that."""
+    rest = teaching.only(lambda guess: AXES[axis](teaching, guess) != value)
+    left = testing.only(lambda guess: AXES[axis](testing, guess) == value)
+    missing: dict[str, str] = {}
+    try:
+        network, _ = lesson.learn(rest)
+        people = judged_by(left, judge)
+        columns = _columns(left, people, metrics, missing) | {"semsim": distances(network, left)}
+        if teaching.kind == "classifier":
+            columns[CLASSIFIER] = _shares(teaching, left)
+        named = {name: column for name, column in columns.items() if _tells(name, column, people, missing)}
+        found = correlation(people, named, source=f"{axis} {value}", judge=judge, images=len(left.guesses))
+    except DataError as error:
+        return Evaluated(axis, value, len(rest.originals), len(rest.guesses), None, missing, str(error))
+    shown = orderings(left, columns["psnr"], columns["semsim"]) if "psnr" in columns else ()
+    return Evaluated(axis, value, len(rest.originals), len(rest.guesses), found, missing, orderings=shown)
+
+
+def judged_by(judgements: Judgements, judge: str) -> Judged:
+    """Judgements of a study in the form in which tables of votes are held against metrics."""
+    voters = {name: column for column, name in enumerate(judgements.voters)}
+    hits = np.full((len(judgements.guesses), len(voters)), MISSING)
+    for row, guess in enumerate(judgements.guesses):
+        for name, hit in guess.hits.items():
+            hits[row, voters[name]] = hit
+    labels = [_label(judgements, guess) for guess in judgements.guesses]
+    models = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    return Judged(
+        rows=np.arange(len(labels)),
+        models=tuple(models),
+        model=np.array([models[label] for label in labels]),
+        original=judgements.owners.numpy(),
+        hits=hits,
+        chances=JUDGES[judge](hits),
+    )
+
+
+def distances(network: Network, judgements: Judgements) -> Array:
+    """SemSim of every guess, (K,)."""
+    found = np.empty(len(judgements.guesses))
+    with torch.no_grad():
+        for places, truths, guesses in batches(judgements, CHUNK):
+            found[places] = network.distances(truths, guesses).numpy()
+    return found
+
+
+def _columns(
+    judgements: Judgements, people: Judged, metrics: Sequence[str], missing: dict[str, str]
+) -> dict[str, Array]:
+    """Values (K,) of the metrics that are defined here; a metric of sets has that of its model at every image."""
+    found = {}
+    for name in metrics:
+        if isinstance(create(name), SetMetric):
+            column = _of_sets(judgements, people, name)
+        else:
+            column = measured(judgements, name).double().numpy()
+        if np.isfinite(column).all():
+            found[name] = column
+        else:
+            missing[name] = "not defined for some of the images, or some of the models have too few"
+    return found
+
+
+def _of_sets(judgements: Judgements, people: Judged, name: str) -> Array:
+    """A metric of sets for each model, at each of its images; NaN where a model has too few."""
+    found = np.full(len(judgements.guesses), np.nan)
+    channels, height, width = judgements.guesses[0].picture.shape
+    for number, label in enumerate(people.models):
+        inside = people.model == number
+        metric = create(name)
+        if not isinstance(metric, SetMetric) or metric.why_not(
+            ImageSpec(channels, height, width, 1), int(inside.sum())
+        ):
+            continue
+        of_model = judgements.only(partial(_is_of, judgements, label))
+        for _, truths, guesses in batches(of_model, CHUNK):
+            metric.update(truths, guesses)
+        found[inside] = metric.compute()
+    return found
+
+
+def _is_of(judgements: Judgements, label: str, guess: Guess) -> bool:
+    return _label(judgements, guess) == label
+
+
+def _label(judgements: Judgements, guess: Guess) -> str:
+    """What is ranked: a condition of a data set."""
+    return f"{judgements.dataset_of(guess)}: {guess.condition}"
+
+
+def _shares(teaching: Judgements, left: Judgements) -> Array:
+    """The share of teaching classifiers who name the class, for each guess that is tested."""
+    known = {(guess.study, guess.case_key, guess.place): guess.share for guess in teaching.guesses}
+    return np.array([known.get((guess.study, guess.case_key, guess.place), np.nan) for guess in left.guesses])
+
+
+def _tells(name: str, column: Array, people: Judged, missing: dict[str, str]) -> bool:
+    """Whether a metric differs between models at all; one that does not cannot be held against votes."""
+    if not np.isfinite(column).all():
+        missing[name] = "not known for some of the images"
+    elif np.ptp(people.per_model(column)) <= 1e-9:
+        missing[name] = "the same for every model"
+    return name not in missing
+
+
+def _values(judgements: Judgements, axis: str) -> list[str]:
+    """What can be left out along an axis: of one value alone nothing would be left."""
+    found = sorted({AXES[axis](judgements, guess) for guess in judgements.guesses})
+    return found if len(found) > 1 else []
+
+
+def _name(spec: str) -> str:
+    """A SPEC without its settings."""
+    return spec.partition(":")[0]

@@ -1,0 +1,104 @@
+"""``glasshouse semsim`` on the command line, from votes to scores."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from tests.judged_study import make_study, vote
+from typer.testing import CliRunner
+
+from glasshouse.cli.main import app
+from glasshouse.errors import GlasshouseError
+from glasshouse.studies import judging, teaching
+from glasshouse.studies.pictures import to_pixels, to_png
+
+
+def invoke(*words: object):
+    result = CliRunner().invoke(app, ["semsim", *map(str, words)])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    room = tmp_path_factory.mktemp("judged")
+    made = []
+    for place, dataset in enumerate(("first.npz", "second.npz")):
+        made.append(make_study(room / dataset, dataset=dataset, first=40 * place))
+        vote(made[-1], ("alexnet",))
+        vote(made[-1], ("efficientnet_lite0", "inception"))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def cheap_lpips(monkeypatch):
+    monkeypatch.setattr(teaching, "LPIPS", "mse")
+
+
+def test_train_says_whose_judgements_and_overwrites_nothing(studies, tmp_path):
+    file = tmp_path / "own.safetensors"
+    words = ("train", *studies, "--out", file, "--backbone", "lenet", "--epochs", 1, "--leave-out", "second.npz")
+    output = invoke(*words).output
+    assert "Judges: classifier: alexnet. Data sets: first.npz." in output
+    assert "of pairs of held-out originals in the right order" in output
+    assert file.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    before = file.read_bytes()
+    with pytest.raises(GlasshouseError, match="is there already"):
+        invoke(*words)
+    assert file.read_bytes() == before
+    with pytest.raises(GlasshouseError, match="judges=robots"):
+        invoke("train", *studies, "--out", tmp_path / "b.safetensors", "--judges", "robots")
+    with pytest.raises(GlasshouseError, match="no human votes"):
+        invoke("train", *studies, "--out", tmp_path / "b.safetensors", "--judges", "human")
+
+
+def test_score_in_three_forms(tmp_path, photos):
+    for name, images in (("truth", photos), ("guess", photos.flip(3))):
+        (tmp_path / name).mkdir()
+        for number, image in enumerate(images):
+            (tmp_path / name / f"{number}.png").write_bytes(to_png(to_pixels(image)))
+    folders = tmp_path / "truth", tmp_path / "guess"
+    pairs = json.loads(invoke("score", *folders, "--json").stdout)["pairs"]
+    rows = list(csv.DictReader(io.StringIO(invoke("score", *folders, "--csv").stdout)))
+    assert [row["name"] for row in rows] == [pair["name"] for pair in pairs]
+    assert [float(row["semsim"]) for row in rows] == pytest.approx([pair["semsim"] for pair in pairs])
+    assert "of 4 pairs; low values leak" in invoke("score", *folders).output
+    with pytest.raises(GlasshouseError, match="two forms of one answer"):
+        invoke("score", *folders, "--json", "--csv")
+    (tmp_path / "guess" / "1.png").unlink()
+    with pytest.raises(GlasshouseError, match="lacks 1 of 4 pictures"):
+        invoke("score", *folders)
+
+
+def test_evaluate_and_ablate_write_pictures(studies, tmp_path):
+    common = (*studies, "--backbone", "lenet", "--epochs", 1)
+    out = tmp_path / "evaluation"
+    printed = json.loads(
+        invoke("evaluate", *common, "--axes", "data set", "--metrics", "psnr", "--out", out, "--json").stdout
+    )
+    assert json.loads((out / "evaluation.json").read_text()) == printed
+    assert [test["left_out"] for test in printed["tests"]] == ["first.npz", "second.npz"]
+    names = sorted(path.name for path in (out / "data-set-first.npz").iterdir())
+    assert names == ["metric-against-human.png", "metric-against-metric.png", "order-0.png", "order-1.png"]
+    tried = ("--sizes", "10", "--backbones", "lenet", "--losses", "", "--margins", "0.5")
+    output = invoke("ablate", *common, *tried, "--out", tmp_path / "ablation").output
+    assert "Tested on first.npz" in output
+    assert (tmp_path / "ablation" / "ablation.png").read_bytes().startswith(b"\x89PNG")
+    assert len(json.loads((tmp_path / "ablation" / "ablation.json").read_text())["rows"]) == 4
+    with pytest.raises(GlasshouseError, match="axes=colour"):
+        invoke("evaluate", *common, "--axes", "colour")
+    with pytest.raises(GlasshouseError, match="no list of numbers"):
+        invoke("ablate", *common, "--margins", "wide")
+
+
+def test_judge_tells_what_judges_can_do(studies, monkeypatch):
+    skill = {"dataset": "d", "eye": "alexnet", "teaches": True, "way": "probe", "reason": "", "accuracy": {"mean": 0.5}}
+    monkeypatch.setattr(judging, "judge", lambda study, **settings: judging.Cast(3, 4))
+    monkeypatch.setattr(judging, "skills", lambda study: [skill])
+    output = invoke("judge", studies[0], "--eyes", "alexnet, vgg16").output
+    assert "3 votes of 2 classifiers, 4 were there already" in output
+    assert "d alexnet (teaches): probe, 50% of clean images right" in output

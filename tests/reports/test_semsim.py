@@ -1,0 +1,44 @@
+"""SemSim's pictures: what they show is right, and they are pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from glasshouse.reports.semsim import ablation_rows, draw_ablation, draw_order, draw_reliability, reliability
+from glasshouse.studies.ordering import Ordering
+
+
+def test_bins_hold_what_was_judged_against_what_was_predicted():
+    predicted = np.repeat([0.05, 0.55, 0.95, 1.0], [10, 10, 5, 5])
+    judged = np.repeat([0.0, 1.0, 1.0, 0.5], [10, 10, 5, 5])
+    bins = reliability(predicted, judged)
+    assert [(round(mean, 3), share, count) for mean, share, _, _, count in bins] == [
+        (0.05, 0.0, 10),
+        (0.55, 1.0, 10),
+        (0.975, 0.75, 10),
+    ]
+    assert all(0 <= low <= share <= high <= 1 for _, share, low, high, _ in bins)
+    assert reliability(predicted[:3], judged[:3]) == []
+    assert draw_reliability(predicted, judged).startswith(b"\x89PNG")
+
+
+def test_pictures_of_orders_and_ablations(rng):
+    images = tuple(torch.rand(1, 8, 8, generator=rng) for _ in range(3))
+    shown = Ordering(images[0], images, np.array([9.0, 12.0, 10.0]), np.array([0.5, 0.1, 0.3]), np.array([0, 1, 0]))
+    assert draw_order(shown).startswith(b"\x89PNG")
+    rows = [
+        {"panel": "loss", "value": "rank", "originals": 9, "rho": -0.5, "rho_low": -0.9, "rho_high": None, "tau": -0.4}
+        | {"tau_low": -0.8, "tau_high": 0.0, "auc_within_original": None, "failed": None},
+        {"panel": "loss", "value": "triplet", "originals": 9, "failed": "too few"}
+        | {
+            name: None
+            for end in ("", "_low", "_high")
+            for name in (f"rho{end}", f"tau{end}", f"auc_within_original{end}")
+        },
+    ]
+    assert draw_ablation(rows).startswith(b"\x89PNG")
+    assert ablation_rows(rows) == [
+        ["loss", "rank", "9", "-0.500 [-0.900, nan]", "-0.400 [-0.800, 0.000]", "n/a"],
+        ["loss", "triplet", "9", "too few", "too few", "too few"],
+    ]

@@ -1,0 +1,146 @@
+"""SemSim is tested on what it never saw, by judges who taught it nothing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.judged_study import make_study, vote
+
+from glasshouse.errors import DataError
+from glasshouse.functional.agreement import MISSING
+from glasshouse.semsim import Recipe
+from glasshouse.studies import evaluation, teaching
+from glasshouse.studies.ablation import Ranges, ablate
+from glasshouse.studies.evaluation import evaluate, judged_by, panels
+from glasshouse.studies.judgements import read
+from glasshouse.studies.ordering import orderings
+from glasshouse.studies.semsim import Lesson
+
+QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=1, batch=8))
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    """Two data sets of two sizes, judged by a classifier that teaches and one that tests."""
+    room = tmp_path_factory.mktemp("judged")
+    made = []
+    for place, (dataset, size) in enumerate((("first.npz", 24), ("second.npz", 32))):
+        made.append(make_study(room / dataset, dataset=dataset, size=size, first=40 * place))
+        vote(made[-1], ("alexnet",))
+        vote(made[-1], ("inception", "efficientnet_lite0"))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def cheap_lpips(monkeypatch):
+    monkeypatch.setattr(teaching, "LPIPS", "mse")
+
+
+def test_every_data_set_attack_and_model_is_left_out_once(studies):
+    found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
+    assert (found.teachers, found.testers) == ("classifier: alexnet", "classifier: efficientnet_lite0, inception")
+    assert [(one.axis, one.left_out) for one in found.tests] == [
+        ("data set", "first.npz"),
+        ("data set", "second.npz"),
+        ("attack", "idlg"),
+        ("attack", "invgrad"),
+        ("model", "open"),
+        ("model", "shut"),
+    ]
+    first = found.tests[0]
+    assert (first.originals, first.guesses, first.failed) == (12, 96, None)
+    assert "fid" in first.missing
+    assert {one.name for one in first.found.metrics} == {"mse", "psnr", "semsim", "classifier"}
+    assert len(first.found.recognition.models) == 8
+    psnr = next(one for one in first.found.metrics if one.name == "psnr")
+    assert psnr.tau.mean > 0.7
+    assert len(first.orderings) == 2
+    written = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert written["tests"][0]["correlation"]["metrics"]["semsim"]["tau"] == pytest.approx(
+        next(one for one in first.found.metrics if one.name == "semsim").tau.mean
+    )
+
+
+def test_what_is_left_out_never_teaches(studies, monkeypatch):
+    taught = []
+    learn = Lesson.learn
+    monkeypatch.setattr(Lesson, "learn", lambda self, some: taught.append(some) or learn(self, some))
+    evaluate(studies, QUICK, axes=("data set", "attack"), metrics=())
+    assert [some.datasets for some in taught[:2]] == [("second.npz",), ("first.npz",)]
+    assert {guess.facts["attack"] for guess in taught[2].guesses} == {"invgrad"}
+    assert all(some.voters == ("alexnet",) for some in taught)
+
+
+def test_judgements_of_a_study_become_those_of_a_table(studies):
+    _, testing = panels(studies)
+    people = judged_by(testing, "mean")
+    assert people.hits.shape == (192, 2)
+    assert not (people.hits == MISSING).any()
+    assert people.chances.tolist() == pytest.approx([guess.share for guess in testing.guesses])
+    place = 17
+    guess = testing.guesses[place]
+    assert people.models[people.model[place]] == f"{testing.dataset_of(guess)}: {guess.condition}"
+
+
+def test_a_metric_of_sets_has_one_value_for_each_model(studies, monkeypatch):
+    class Size(evaluation.SetMetric):
+        """How many images there were."""
+
+        def __init__(self):
+            self.count = 0
+
+        def update(self, truth, guess):
+            self.count += len(truth)
+
+        def compute(self):
+            return float(self.count)
+
+    monkeypatch.setattr(evaluation, "create", lambda name: Size())
+    _, testing = panels(studies)
+    assert evaluation._of_sets(testing, judged_by(testing, "mean"), "size").tolist() == [12.0] * 192
+
+
+def test_orders_that_differ_are_shown(studies):
+    some = read(studies[:1], "classifier", ["inception"])
+    psnr = np.array([-float(guess.case_key.split()[1]) for guess in some.guesses])
+    semsim = -psnr
+    semsim[some.owners.numpy() == 3] *= -1
+    first, _ = orderings(some, psnr, semsim)
+    assert first.original is some.originals[3].picture
+    assert first.recognised.any()
+    assert not first.recognised.all()
+    assert len(first.guesses) == 8
+
+
+def test_each_variant_changes_one_thing(studies):
+    ranges = Ranges(sizes=(10,), backbones=("lenet",), losses=("contrastive",), margins=(0.5,))
+    seen = []
+    found = ablate(studies, QUICK, ranges=ranges, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (5, 5)
+    rows = [one.to_json() for one in found]
+    assert [(row["panel"], row["value"], row["originals"]) for row in rows] == [
+        ("training originals", "10", 10),
+        ("training originals", "12", 12),
+        ("backbone", "lenet", 12),
+        ("loss", "contrastive", 12),
+        ("margin of the triplet loss", "0.5", 12),
+    ]
+    assert all(-1 <= row["tau"] <= 1 for row in rows)
+    with pytest.raises(DataError, match="To test on 'cifar10'"):
+        ablate(studies, QUICK, left_out="cifar10")
+
+
+def test_of_one_study_alone_only_attacks_and_models_can_be_left_out(studies):
+    found = evaluate(studies[:1], QUICK, metrics=("psnr",))
+    assert {one.axis for one in found.tests} == {"attack", "model"}
+    with pytest.raises(DataError, match="nothing can be left out"):
+        evaluate(studies[:1], QUICK, axes=("data set",))
+
+
+def test_without_votes_for_the_test_nothing_is_tested(tmp_path):
+    study = make_study(tmp_path / "study")
+    vote(study, ("alexnet",))
+    with pytest.raises(DataError, match="no efficientnet_lite0 or inception votes"):
+        evaluate([study], QUICK)

@@ -1,0 +1,163 @@
+"""Classifiers vote once on everything, name what they see, and say how good they are."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.judged_study import make_study, write
+
+from glasshouse import data
+from glasshouse.errors import SettingError, StudyError
+from glasshouse.semsim import eyes
+from glasshouse.semsim.eyes import Eye
+from glasshouse.store import DATABASE_FILE, Votes
+from glasshouse.studies import judging, panel
+from glasshouse.studies.judging import judge, skills
+
+
+def thumbnails(images):
+    """What a very cheap eye sees."""
+    return torch.nn.functional.adaptive_avg_pool2d(images, 8).flatten(1)
+
+
+@pytest.fixture(autouse=True)
+def cheap_eyes(monkeypatch):
+    cheap = {"near": Eye(thumbnails, 32, teaches=True), "far": Eye(thumbnails, 16, teaches=False)}
+    for module in (eyes, judging, panel):
+        monkeypatch.setattr(module, "EYES", cheap)
+    monkeypatch.setattr("glasshouse.semsim.judges.EYES", cheap)
+    monkeypatch.setattr(panel, "MOST_IMAGES", 200)
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """A study of digits, of which there is a training split."""
+    return study_of("digits", tmp_path / "study", size=None)
+
+
+def study_of(dataset, directory, size):
+    """The images of a data set, themselves and hidden, as two cases."""
+    from glasshouse.store import ImageRecord, ReconstructionRecord, Store
+
+    found = data.load(dataset, size=size)
+    places = found.spread(10, 0)
+    images, labels = found.batch(places)
+    directory.mkdir(parents=True)
+    store = Store(directory / DATABASE_FILE)
+    facts = {"dataset": dataset, "model": "m", "attack": "a", "round": "0", "batchnorm": "eval"}
+    store.add_cases((defense, {**facts, "defense": defense}) for defense in ("none", "grey"))
+    hidden = {"none": images, "grey": images.mean((2, 3), keepdim=True).expand_as(images)}
+    for place, image in enumerate(images):
+        file, sha256 = write(directory, f"t{place}", image)
+        named = found.class_names[int(labels[place])]
+        store.add_images([ImageRecord(place, str(place), int(labels[place]), named, file, sha256)])
+    for defense, guesses in hidden.items():
+        files = [write(directory, f"{defense}{place}", one) for place, one in enumerate(guesses)]
+        store.finish(defense, {}, [ReconstructionRecord(defense, place, *one) for place, one in enumerate(files)])
+    store.close()
+    return directory
+
+
+def cast(study):
+    votes = Votes(study / DATABASE_FILE)
+    names = {one.id: (one.name, one.kind) for one in votes.annotators()}
+    items = {item.id: item for item in votes.items()}
+    found = [(names[vote.annotator], items[vote.item], vote) for vote in votes.votes("classifier")]
+    votes.close()
+    return found
+
+
+def test_probes_name_what_they_see_and_are_surer_of_it_than_of_nothing(digits):
+    assert judge(digits, eyes=("near", "far")) == judging.Cast(60, 0)
+    found = cast(digits)
+    assert {who for who, _, _ in found} == {("near", "classifier"), ("far", "classifier")}
+    clear = [(item, vote) for _, item, vote in found if item.case_key == "none"]
+    assert sum(vote.answer == item.truth for item, vote in clear) > 0.7 * len(clear)
+    grades = {key: [vote.grade for _, item, vote in found if item.case_key == key] for key in ("none", "grey")}
+    assert all(0 <= grade <= 1 for values in grades.values() for grade in values)
+    assert sum(grades["none"]) > 2 * sum(grades["grey"])
+    assert all(vote.answer in item.answers for _, item, vote in found)
+    for skill in skills(digits):
+        assert (skill["way"], skill["classes"], skill["trained"]) == ("probe", 10, 160)
+        assert 0.5 < skill["accuracy"]["mean"] <= 1
+    assert {skill["eye"]: skill["teaches"] for skill in skills(digits)} == {"near": True, "far": False}
+
+
+def test_votes_that_are_there_are_not_cast_again_and_probes_are_kept(digits, monkeypatch):
+    seen = []
+    judge(digits, eyes=("near",), progress=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (0, 30)
+    assert seen[-1] == (30, 30)
+    before = cast(digits)
+    files = sorted(file.name for file in (digits / panel.FOLDER).iterdir())
+    assert judge(digits, eyes=("near",)) == judging.Cast(0, 30)
+    monkeypatch.setattr(panel, "train_probe", None)  # would fail
+    half = Votes(digits / DATABASE_FILE)
+    half._database.write(
+        "DELETE FROM votes WHERE item IN (SELECT id FROM items WHERE case_key = :key)", [{"key": "none"}]
+    )
+    half.close()
+    assert judge(digits, eyes=("near",)) == judging.Cast(10, 20)
+    assert sorted(file.name for file in (digits / panel.FOLDER).iterdir()) == files
+    strip = [[(who, item.id, vote.answer, vote.grade) for who, item, vote in one] for one in (before, cast(digits))]
+    assert sorted(strip[0]) == sorted(strip[1])
+
+
+def test_probes_never_learn_from_what_was_attacked(digits):
+    directory = study_of("digits:split=train", digits.parent / "train", None)
+    groups = list(judging._groups(directory, _prepared(directory)))
+    originals, items = groups[0]
+    assert len(items) == 30
+    lessons = panel.lessons_for(originals, None, 0)
+    assert (torch.cdist(lessons.images.flatten(1), originals.images.flatten(1)) > 0.1).all()
+    assert not set(lessons.taught.tolist()) & set(lessons.held.tolist())
+
+
+def _prepared(directory):
+    from glasshouse.votes.items import Questions, prepare
+
+    votes = Votes(directory / DATABASE_FILE)
+    prepare(directory, votes, Questions())
+    items = votes.items()
+    votes.close()
+    return items
+
+
+def test_lineups_where_there_is_nothing_to_learn_from(tmp_path):
+    study = study_of("photos", tmp_path / "photos", 24)
+    judge(study, eyes=("near",))
+    (skill,) = skills(study)
+    assert skill["way"] == "lineup"
+    assert "0 training images of a class" in skill["reason"]
+    by_case = {}
+    for _, item, vote in cast(study):
+        by_case.setdefault(item.case_key, []).append((vote.answer == item.truth, vote.answer is None, vote.grade))
+    assert all(right for right, _, _ in by_case["none"])
+    assert sum(grade for *_, grade in by_case["none"]) > 2 * sum(grade for *_, grade in by_case["grey"])
+    assert all(right or none for right, none, _ in by_case["grey"])
+
+
+def test_data_that_cannot_be_read_is_said_and_individuals_are_compared(tmp_path, monkeypatch):
+    study = make_study(tmp_path / "study", originals=4)
+    judge(study, eyes=("near",))
+    assert "cannot be read" in skills(study)[0]["reason"]
+    monkeypatch.setattr(data.datasets.get("digits"), "individuals", True)
+    other = study_of("digits", tmp_path / "other", None)
+    judge(other, eyes=("near",))
+    assert skills(other)[0]["reason"] == "its classes are individuals or breeds"
+
+
+def test_a_probe_near_chance_gives_way_to_a_lineup(digits, monkeypatch):
+    monkeypatch.setattr(panel, "BETTER", 9.99)
+    monkeypatch.setattr(panel, "FEWEST_PER_CLASS", 1)
+    monkeypatch.setattr(panel, "MOST_IMAGES", 30)
+    monkeypatch.setattr(panel.Probe, "__call__", lambda self, images: torch.zeros(len(images), dtype=torch.long))
+    judge(digits, eyes=("near",))
+    assert "too near chance" in skills(digits)[0]["reason"]
+
+
+def test_refused(tmp_path):
+    with pytest.raises(StudyError, match="holds no study"):
+        judge(tmp_path, eyes=("near",))
+    with pytest.raises(SettingError, match="eyes=owl"):
+        judge(tmp_path, eyes=("owl",))

@@ -1,0 +1,149 @@
+"""SemSim learns from the votes of studies: whose, of what, and refusing what teaches nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.judged_study import make_study, vote
+
+from glasshouse.errors import DataError, SettingError, StudyError, UnknownNameError, WeightsError
+from glasshouse.semsim import Embedding, Judged, Recipe, load, notes
+from glasshouse.semsim.backbones import build
+from glasshouse.studies import teaching
+from glasshouse.studies.judgements import TEACHERS, read
+from glasshouse.studies.semsim import Lesson, recipe, teachers, train
+
+QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=2, batch=8))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    directory = make_study(tmp_path_factory.mktemp("judged") / "study")
+    vote(directory, ("alexnet", "vgg16", "inception"))
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def cheap_lpips(monkeypatch):
+    """The mean squared error in the place of LPIPS, whose weights are not everywhere and take long."""
+    monkeypatch.setattr(teaching, "LPIPS", "mse")
+
+
+def test_votes_come_with_their_pictures_and_cases(study):
+    found = read([study], "classifier", TEACHERS)
+    assert set(found.voters) == {"alexnet", "vgg16"}
+    assert (len(found.originals), len(found.guesses)) == (12, 96)
+    assert found.datasets == ("nowhere.npz",)
+    for guess in found.guesses:
+        assert guess.facts["model"] == guess.case_key.split()[0]
+        assert found.originals[guess.owner].picture.shape == guess.picture.shape
+        assert set(guess.hits) == set(guess.grades) == {"alexnet", "vgg16"}
+    some = found.only(lambda guess: guess.facts["model"] == "open" and guess.place > 5)
+    assert (len(some.originals), len(some.guesses)) == (6, 24)
+    assert int(some.owners.max()) == 5
+
+
+def test_one_original_of_two_studies_is_one(study, tmp_path):
+    again = make_study(tmp_path / "again")
+    vote(again, ("alexnet",))
+    found = read([study, again], "classifier", ["alexnet"])
+    assert (len(found.originals), len(found.guesses)) == (12, 192)
+
+
+def test_studies_of_other_sizes_stand_side_by_side(study, tmp_path):
+    other = make_study(tmp_path / "other", dataset="elsewhere.npz", size=32, first=40)
+    vote(other, ("alexnet",))
+    trained = train([study, other], tmp_path / "own.safetensors", QUICK)
+    assert trained.datasets == ("nowhere.npz", "elsewhere.npz")
+    left = teachers([study, other], leave_out=["elsewhere.npz"])
+    assert left.datasets == ("nowhere.npz",)
+    with pytest.raises(UnknownNameError, match="data set to leave out"):
+        teachers([study, other], leave_out=["cifar"])
+
+
+def test_people_come_before_classifiers_and_are_never_mixed(study, tmp_path):
+    mixed = make_study(tmp_path / "mixed")
+    vote(mixed, ("Ada", "Bob"), "human")
+    vote(mixed, ("alexnet",))
+    assert teachers([mixed]).voters == ("Ada", "Bob")
+    assert teachers([mixed], "classifier").voters == ("alexnet",)
+    train([mixed], tmp_path / "own.safetensors", QUICK)
+    assert notes(tmp_path / "own.safetensors")["judges"] == "human: 2 people"
+    people = teachers([mixed])
+    assert teaching.values(people).tolist() == pytest.approx([guess.share for guess in people.guesses])
+
+
+def test_classifiers_teach_a_value_that_falls_as_more_is_hidden(study):
+    found = read([study], "classifier", TEACHERS)
+    graded = teaching.values(found)
+    assert ((graded >= 0) & (graded <= 1)).all()
+    hidden = torch.tensor([float(guess.case_key.split()[1]) for guess in found.guesses])
+    means = [float(graded[hidden == degree].mean()) for degree in (0.05, 0.3, 0.6, 0.95)]
+    assert means == sorted(means, reverse=True)
+    shares = torch.tensor([guess.share for guess in found.guesses])
+    assert float(graded.mean()) == pytest.approx(float(shares.mean()), abs=0.05)
+
+
+def test_decoys_are_other_originals_and_mean_colours_and_nobody_sees_them(study):
+    found = read([study], "classifier", TEACHERS)
+    judged = teaching.taught(found, torch.linspace(0, 1, 96))
+    assert isinstance(judged, Judged)
+    assert len(judged.guesses) == len(judged.owners) == 96 + 24
+    assert not judged.values[96:].any()
+    for place in range(12):
+        other, grey = judged.guesses[96 + place], judged.guesses[108 + place]
+        own = judged.originals[int(judged.owners[96 + place])]
+        assert not torch.equal(other, own)
+        assert any(torch.equal(other, original.picture) for original in found.originals)
+        assert torch.allclose(grey, own.mean((1, 2), keepdim=True).expand_as(own))
+
+
+def test_the_file_says_whose_judgements_and_is_the_same_by_seed(study, tmp_path):
+    first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
+    trained = train([study], first, QUICK)
+    train([study], second, QUICK)
+    assert trained.judges == "classifier: alexnet, vgg16"
+    assert notes(first) == notes(second)
+    assert notes(first)["judges"] == trained.judges
+    one, two = load_file(first), load_file(second)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert isinstance(load(first), Embedding)
+    before = first.read_bytes()
+    with pytest.raises(WeightsError, match="is there already"):
+        train([study], first, QUICK)
+    assert first.read_bytes() == before
+
+
+def test_what_teaches_nothing_is_refused_and_writes_nothing(tmp_path):
+    file = tmp_path / "own.safetensors"
+    study = make_study(tmp_path / "study", originals=4)
+    with pytest.raises(DataError, match="no alexnet or mobilenet_v2 or vgg16 votes"):
+        train([study], file, QUICK)
+    vote(study, ("alexnet",))
+    with pytest.raises(DataError, match="4 originals are too few"):
+        train([study], file, QUICK)
+    for always, which in ((True, "every"), (False, "no")):
+        one_sided = make_study(tmp_path / which)
+        vote(one_sided, ("Ada",), "human", always=always)
+        with pytest.raises(DataError, match="one-sided"):
+            train([one_sided], file, QUICK)
+    with pytest.raises(StudyError, match="holds no study"):
+        train([tmp_path / "nowhere"], file, QUICK)
+    assert not file.exists()
+
+
+def test_presets_and_backbones():
+    paper = recipe("paper", loss=None, margin=0.5, epochs=3, lr=None, seed=4)
+    assert (paper.loss, paper.margin, paper.epochs, paper.seed) == ("triplet", 0.5, 3, 4)
+    assert (paper.lr, paper.batch) == (0.1, 128)
+    assert recipe("quick", loss="contrastive").loss == "contrastive"
+    with pytest.raises(SettingError, match="preset"):
+        recipe("slow")
+    assert build("lenet").kind == "embedding"
+    with pytest.raises(SettingError, match="cannot be trained with published weights"):
+        build("lenet", pretrained=True)
+    with pytest.raises(SettingError, match="cannot be trained from fresh weights"):
+        build("alexnet", pretrained=False)
+    with pytest.raises(SettingError, match="backbone"):
+        build("vgg")
