@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
+import sys
 
 import pytest
 
-from glasshouse.errors import StudyError
+from glasshouse.errors import MissingExtraError
 from glasshouse.studies.audit import Running
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.ray_engine import Ray
@@ -46,15 +46,8 @@ def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, clust
 
 
 def test_without_ray_the_error_names_the_extra(monkeypatch):
-    real = builtins.__import__
-
-    def missing(name, *rest):
-        if name == "ray":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(StudyError, match=r"glasshouse\[ray\]"):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"glasshouse\[ray\]"):
         list(Ray(1).work([(None,)], Empty(), watch=lambda key, share: None, deadline=float("inf")))
 
 

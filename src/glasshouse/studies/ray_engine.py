@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glasshouse import checks
 from glasshouse.errors import StudyError
 from glasshouse.studies.executors import (
     RETRIES,
@@ -127,10 +128,8 @@ def _in_worker(name: str, parcel: list[Any], task: tuple[Any, ...]) -> list[Any]
 def _connected(address: str, workers: int) -> Iterator[Any]:
     """Ray, connected; a connection that somebody else made is used and left alone."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
-    try:
+    with checks.from_extra("ray", "Engine 'ray'"):
         import ray
-    except ImportError as error:
-        raise StudyError("Engine 'ray' needs Ray: pip install 'glasshouse[ray]', or use --engine local.") from error
     if ray.is_initialized():
         yield ray
         return

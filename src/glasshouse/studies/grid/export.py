@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_args, get_type_hints
 
+from glasshouse import checks
 from glasshouse.errors import SettingError
 from glasshouse.files import write_atomic
 from glasshouse.studies.grid.lines import Line
@@ -35,11 +36,9 @@ def to_csv(lines: Sequence[Line]) -> bytes:
 
 def to_parquet(lines: Sequence[Line]) -> bytes:
     """The table with typed columns; needs pyarrow."""
-    try:
+    with checks.from_extra("annotate", "Parquet"):
         import pyarrow
         from pyarrow import parquet
-    except ImportError as error:
-        raise SettingError("Parquet needs pyarrow: pip install 'glasshouse[annotate]', or export to .csv.") from error
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
     schema = pyarrow.schema([(name, types[kind]) for name, kind in columns(lines).items()])
     rows = [values(line) for line in lines]
