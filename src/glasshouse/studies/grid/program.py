@@ -158,12 +158,16 @@ def train(opened: Opened, running: Running, deadline: float) -> Summary:
     todo = [(target,) for target in opened.targets if states[target.key()] != "done"]
     found, done, failed = len(opened.targets) - len(todo), 0, 0
     shares: dict[str, float] = {}
+    over: set[str] = set()
 
     def watch(key: str, share: float) -> None:
+        if key in over:  # a report that comes later than the result
+            return
         shares[key] = share
         running.training_progress(found + done + failed + sum(shares.values()), len(opened.targets))
 
     for (target,), (outcome,) in running.executor().work(todo, opened.school, watch=watch, deadline=deadline):
+        over.add(target.key())
         shares.pop(target.key(), None)
         if isinstance(outcome, Failure):
             opened.store.fail_target(target.key(), outcome.reason)
