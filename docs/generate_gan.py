@@ -38,8 +38,8 @@ a curious server; figure 6 of the CSVAR paper does not say which of both it show
 defense of the row; the adversary behind none. One run of each: intervals are over samples of one generator, which are
 much alike, and say nothing about other runs.
 
-A judge's agreement alone is no proof that something can be seen: it must name some class, and takes most of the noise of
-the first round on MNIST for the target, too. Look at the pictures and at the nearest images beside it.
+A judge's agreement alone is no proof that something can be seen: it must name some class, and takes most of the noise
+of the first round on MNIST for the target, too. Look at the pictures and at the nearest images beside it.
 
 ![Images of the class and samples](gan.png)
 
