@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from torch.nn import functional as F
 
 from glasshouse import data
 from glasshouse.store import DATABASE_FILE, ImageRecord, Kind, ReconstructionRecord, Store, Vote, Votes
-from glasshouse.studies.pictures import save_picture, to_pixels
+from glasshouse.studies.pictures import fingerprint, picture_file, to_pixels, to_png
 from glasshouse.votes.bundle import Voter, enrol
 from glasshouse.votes.items import Questions, prepare
 
@@ -17,20 +18,27 @@ DEGREES = (0.05, 0.3, 0.6, 0.95)
 CLASSES = ("bark", "sand", "sky")
 
 
+@lru_cache(maxsize=1)
+def photographs() -> torch.Tensor:
+    """Ten photographs, read once."""
+    return data.load("photos:size=96").batch(range(10))[0]
+
+
 def make_study(directory: Path, *, dataset: str = "nowhere.npz", originals: int = 12, first: int = 0, size: int = 24):
     """Crops of photographs, each attacked on two models of which one leaks more, in several degrees."""
-    photos = data.load("photos:size=96").batch(range(10))[0]
+    photos = photographs()
     rng = torch.Generator().manual_seed(first)
     directory.mkdir(parents=True)
     store = Store(directory / DATABASE_FILE)
-    truths = []
+    truths, records = [], []
     for place in range(originals):
         number = first + place
         row, column = 8 * (number // 10 % 8), 8 * (number // 80 % 8)
         truths.append(photos[number % 10, :, row : row + size, column : column + size])
-        file, sha256 = save_picture(directory, f"t{place}", to_pixels(truths[-1]))
+        file, sha256 = write(directory, f"t{place}", truths[-1])
         named = CLASSES[place % 3]
-        store.add_images([ImageRecord(place, f"id{number}", place % 3, named, file, sha256)])
+        records.append(ImageRecord(place, f"id{number}", place % 3, named, file, sha256))
+    store.add_images(records)
     cases = [(f"{model} {degree}", model, degree) for model in ("open", "shut") for degree in DEGREES]
     store.add_cases((key, facts(dataset, model, degree)) for key, model, degree in cases)
     for key, model, degree in cases:
@@ -38,11 +46,19 @@ def make_study(directory: Path, *, dataset: str = "nowhere.npz", originals: int 
         for place, truth in enumerate(truths):
             hidden = min(degree * (1.0 if model == "open" else 1.3), 1.0)
             guess = hide(truth, hidden, rng)
-            file, sha256 = save_picture(directory, f"g{key}{place}".replace(" ", ""), to_pixels(guess))
+            file, sha256 = write(directory, f"g{key}{place}".replace(" ", ""), guess)
             made.append(ReconstructionRecord(key, place, file, sha256))
         store.finish(key, {}, made)
     store.close()
     return directory
+
+
+def write(directory, name, image):
+    """A picture as a study keeps it, but without waiting for the disk."""
+    pixels = to_pixels(image)
+    (directory / "images").mkdir(exist_ok=True)
+    (directory / picture_file(name)).write_bytes(to_png(pixels))
+    return picture_file(name), fingerprint(pixels)
 
 
 def facts(dataset, model, degree):
