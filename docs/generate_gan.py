@@ -38,6 +38,9 @@ a curious server; figure 6 of the CSVAR paper does not say which of both it show
 defense of the row; the adversary behind none. One run of each: intervals are over samples of one generator, which are
 much alike, and say nothing about other runs.
 
+A judge's agreement alone is no proof that something can be seen: it must name some class, and takes most of the noise
+of the first round on MNIST for the target, too. Look at the pictures and at the nearest images beside it.
+
 ![Images of the class and samples](gan.png)
 
 Images that other clients hold of the class, then one sample of the adversary after rounds from the first to the last.
