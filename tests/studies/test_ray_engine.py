@@ -17,7 +17,7 @@ from glasshouse.studies.ray_engine import Ray
 @pytest.fixture
 def cluster():
     """Two nodes of one core each, on this machine."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'glasshouse[ray]'")
     from ray.cluster_utils import Cluster
 
