@@ -134,7 +134,7 @@ def _tau(first: dict[tuple[object, ...], float], second: dict[tuple[object, ...]
 
 def extremes(table: Sequence[Line]) -> tuple[list[Line], list[Line], str]:
     """The reconstructions that show most and least by the most perceptual metric there is, and which that is."""
-    known = {parse_spec(text)[0]: text for line in table[:1] for text in line.scores}
+    known = {parse_spec(text)[0]: text for line in table for text, value in line.scores.items() if value is not None}
     name = next((one for one in PERCEPTUAL if one in known), None)
     if name is None:
         return [], [], ""
