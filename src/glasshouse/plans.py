@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import tomlkit
 
-from glasshouse.errors import StudyError
+from glasshouse.errors import SettingError, StudyError, UnknownNameError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 PlanT = TypeVar("PlanT", bound="DataclassInstance")
 HEAD = "A Glasshouse study. The same command, or the same plan, continues it."
+KIND = "kind"
+LARGEST = 2**63 - 1  # the whole numbers that every reader of TOML knows end here
+WORDS = {str: "a text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def to_toml(plan: DataclassInstance, *, schema: int) -> str:
-    """A plan as commented TOML."""
+def to_toml(plan: DataclassInstance, *, schema: int, name: str | None = None) -> str:
+    """A plan as commented TOML; ``name`` says which kind of plan it is, where one directory may hold several."""
     document = tomlkit.document()
     document.add(tomlkit.comment(HEAD))
     document.add("schema", tomlkit.item(schema))
+    if name is not None:
+        document.add(KIND, tomlkit.item(name))
     for field in dataclasses.fields(plan):
         value = getattr(plan, field.name)
         if value is None:
@@ -34,32 +42,106 @@ def to_toml(plan: DataclassInstance, *, schema: int) -> str:
     return tomlkit.dumps(document)
 
 
+@dataclass(frozen=True, slots=True)
+class Written(Generic[PlanT]):
+    """A plan as somebody wrote it, so that what is wrong with it can be said with its line."""
+
+    path: Path
+    text: str
+    plan: PlanT
+
+    def error(self, reason: object, key: str, value: object = None) -> StudyError:
+        """What to raise about a setting, or about one entry of its list."""
+        return _error(self.path, self.text, reason, key, value)
+
+
 def from_toml(path: Path, kind: type[PlanT], *, schema: int) -> PlanT:
     """Read a plan of one kind back; anything that is not one is refused with the reason."""
-    try:
-        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise StudyError(f"{path} is not a readable plan ({error}).") from error
+    return read(path, kind, schema=schema).plan
+
+
+def kind_of(path: Path, known: Collection[str], default: str) -> str:
+    """Which kind of plan a file holds; one that says nothing holds the default."""
+    text, found = _parsed(path)
+    kind = str(found.get(KIND, default))
+    if kind not in known:
+        raise _error(path, text, UnknownNameError("kind of study", kind, known), KIND)
+    return kind
+
+
+def read(path: Path, kind: type[PlanT], *, schema: int) -> Written[PlanT]:
+    """Read a plan of one kind with its text; anything that is not one is refused with reason and line."""
+    text, found = _parsed(path)
+    found.pop(KIND, None)
     written = found.pop("schema", None)
     if written != schema:
-        raise StudyError(f"{path} has schema {written}, this Glasshouse reads {schema}.")
-    known = {field.name for field in dataclasses.fields(kind)}
-    if set(found) - known:
-        raise StudyError(f"{path} has unknown settings: {', '.join(sorted(set(found) - known))}.")
+        raise _error(path, text, f"the plan has schema {written}, this Glasshouse reads {schema}.", "schema")
     hints = get_type_hints(kind)
+    known = [field.name for field in dataclasses.fields(kind)]
     for key, value in found.items():
+        if key not in known:
+            raise _error(path, text, UnknownNameError("setting", key, known), key)
         if not _fits(value, hints[key]):
-            raise StudyError(f"{path}: {key} = {value!r} has the wrong type.")
+            raise _error(path, text, f"{key} = {value!r} has the wrong type: write {_in_words(hints[key])}.", key)
     settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
-    return kind(**settings)
+    try:
+        return Written(path, text, kind(**settings))
+    except SettingError as error:
+        raise _error(path, text, error, _named(str(error), settings)) from error
+
+
+def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:  # TOML itself names its lines
+        raise StudyError(f"{path} is not a readable plan ({error}).") from error
+
+
+def _error(path: Path, text: str, reason: object, key: str, value: object = None) -> StudyError:
+    line = _line(text, key, value)
+    return StudyError(f"{path}{f', line {line}' if line else ''}: {reason}")
+
+
+def _line(text: str, key: str, value: object) -> int | None:
+    """Where a setting stands, or an entry of its list, counted from 1; None where the key is written in an odd way."""
+    lines = text.splitlines()
+    start = re.compile(rf"""\s*\[*["']?{re.escape(key)}["']?\s*[].=]""")
+    first = next((number for number, line in enumerate(lines) if start.match(line)), None)
+    if first is None or value is None:
+        return None if first is None else first + 1
+    entry = re.compile(rf"""["']{re.escape(str(value))}["']|(?<![\w.]){re.escape(str(value))}(?![\w.])""")
+    return next((first + more + 1 for more, line in enumerate(lines[first:]) if entry.search(line)), first + 1)
+
+
+def _named(reason: str, settings: dict[str, Any]) -> str:
+    """The setting that a reason speaks of: the one that it names first."""
+    found = [(match.start(), key) for key in settings if (match := re.search(rf"\b{re.escape(key)}\b", reason))]
+    return min(found, default=(0, ""))[1]
+
+
+def _kinds(hint: Any) -> list[type]:
+    """The plain types that a setting may have."""
+    return [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
+
+
+def _in_words(hint: Any) -> str:
+    if get_origin(hint) is tuple:
+        return "a list of whole numbers" if get_args(hint)[0] is int else "a list of texts in quotes"
+    return " or ".join(WORDS[kind] for kind in _kinds(hint))
 
 
 def _fits(value: object, hint: Any) -> bool:
     """Whether a TOML value has the type of a setting; lists stand for tuples, whole numbers for numbers."""
     if get_origin(hint) is tuple:
         each = int if get_args(hint)[0] is int else str
-        return isinstance(value, list) and all(isinstance(one, each) and not isinstance(one, bool) for one in value)
-    kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
-    if isinstance(value, bool):  # which is a whole number to Python
-        return bool in kinds
-    return any(isinstance(value, (int, float) if kind is float else kind) for kind in kinds)
+        return isinstance(value, list) and all(_is(one, each) for one in value)
+    return any(_is(value, kind) for kind in _kinds(hint))
+
+
+def _is(value: object, kind: type) -> bool:
+    """Whether a value is of one plain type; a truth value is a whole number to Python, but to nobody else."""
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    small = not isinstance(value, int) or abs(value) <= LARGEST
+    return small and isinstance(value, (int, float) if kind is float else kind)

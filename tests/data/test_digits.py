@@ -22,3 +22,12 @@ def test_ids_class_names_and_terms():
     assert found.ids[0] == "x_test/000000"
     assert found.class_names == tuple("0123456789")
     assert "CC BY 4.0" in found.terms
+
+
+def test_the_first_classes_alone():
+    every, some = data.load("digits"), data.load("digits:classes=3")
+    kept = [place for place, label in enumerate(every.labels) if label < 3]
+    assert some.spec.classes == 3
+    assert some.class_names == ("0", "1", "2")
+    assert [some.ids[place] for place in range(len(some))] == [every.ids[place] for place in kept]
+    assert some.batch([0])[0].equal(every.batch(kept[:1])[0])

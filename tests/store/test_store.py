@@ -22,16 +22,17 @@ def store(tmp_path):
     store.close()
 
 
-def test_images_and_cases_come_back_and_planning_twice_changes_nothing(store):
+def test_results_stay_when_cases_are_planned_anew_and_the_others_lose_their_place(store):
     store.finish("k1", {"seconds": 1.0}, [ReconstructionRecord("k1", 0, "images/g.png", "1" * 64)])
     store.add_images(IMAGES)
     store.add_cases([("k1", {"attack": "other"}), ("k3", {"attack": "c"})])
     assert store.images() == IMAGES
     cases = {case.key: case for case in store.cases()}
     assert cases["k1"].state == "done"
-    assert cases["k1"].described == {"attack": "a"}
+    assert cases["k1"].described == {"attack": "other"}
     assert cases["k1"].outcome == {"seconds": 1.0}
     assert cases["k3"].state == "pending"
+    assert {key: case.planned for key, case in cases.items()} == {"k1": True, "k2": False, "k3": True}
 
 
 def test_finishing_is_all_or_nothing(store):

@@ -1,9 +1,15 @@
-"""A study small enough to run many times."""
+"""Studies small enough to run many times."""
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
+from glasshouse.studies.audit import Running
+from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.plan import Plan
 
 
@@ -17,3 +23,35 @@ def plan() -> Plan:
         defenses=("none", "gaussian:sigma=0.5"),
         metrics=("mse", "psnr", "ssim"),
     )
+
+
+@pytest.fixture(scope="session")
+def grid() -> Grid:
+    """Two data sets, two recipes, before and after training: four networks and twelve cases."""
+    return Grid(
+        title="small",
+        datasets=("digits:size=16", "photos:size=16"),
+        models=("lenet:width=4",),
+        recipes=("none", "crop/gaussian:sigma=0.001,at=training"),
+        training_images=32,
+        training_batch=16,
+        epochs=2,
+        checkpoints=(0, 2),
+        images=2,
+        attacks=("invgrad:steps=3",),
+        metrics=("mse", "psnr", "ssim"),
+    )
+
+
+@pytest.fixture(scope="session")
+def finished(grid, tmp_path_factory) -> Path:
+    """The directory of the small grid study, carried out once; copy it before you change it."""
+    directory = tmp_path_factory.mktemp("grid") / "study"
+    carry_out(grid, directory, Running())
+    return directory
+
+
+@pytest.fixture
+def study(finished, tmp_path) -> Path:
+    """A copy of the finished study."""
+    return Path(shutil.copytree(finished, tmp_path / "study"))

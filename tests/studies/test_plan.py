@@ -63,7 +63,7 @@ def test_bad_settings(settings, message):
         ("schema = 1\nattacks = 3", "wrong type"),
         ("not toml [", "readable plan"),
         ("schema = 9", "schema 9"),
-        ('schema = 1\ncolour = "red"', "unknown settings: colour"),
+        ('schema = 1\ncolour = "red"', "line 2: Unknown setting 'colour'"),
     ],
 )
 def test_bad_files(tmp_path, text, message):

@@ -24,6 +24,7 @@ from glasshouse.cli.protect import protect, unprotect
 from glasshouse.cli.report import report
 from glasshouse.cli.semsim import semsim
 from glasshouse.cli.show import show
+from glasshouse.cli.study import study
 from glasshouse.cli.train import train
 from glasshouse.cli.weights import weights
 from glasshouse.errors import GlasshouseError
@@ -62,6 +63,7 @@ app.add_typer(weights, name="weights")
 app.add_typer(key, name="key")
 app.add_typer(annotate, name="annotate")
 app.add_typer(semsim, name="semsim")
+app.add_typer(study, name="study")
 
 
 @app.callback()

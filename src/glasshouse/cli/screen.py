@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -13,6 +15,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -69,7 +72,63 @@ def tallying(what: str, unit: str) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def _plain(what: str, unit: str) -> Advance:
+class Stages:
+    """Progress through one stage of a job after another; a stage appears when it first advances."""
+
+    def __init__(self, bar: Progress | None, say: Callable[[str], None] | None) -> None:
+        self._bar, self._say = bar, say
+
+    def stage(self, what: str, unit: str) -> Advance:
+        """What a stage calls to advance: a bar on a terminal, lines where somebody takes them, both or neither."""
+        ways = [_on_bar(self._bar, what)] if self._bar else []
+        ways += [_plain(what, unit, self._say)] if self._say else []
+
+        def advance(done: float, total: int) -> None:
+            for way in ways:
+                way(done, total)
+
+        return advance
+
+
+@contextmanager
+def stages(*, quiet: bool = False, log: TextIO | None = None) -> Iterator[Stages]:
+    """Show progress through a job of several stages; lines go to ``log``, or to an error stream that is piped."""
+    console = Console(stderr=True)
+    plain = log or (None if quiet or console.is_terminal else sys.stderr)
+    say = None if plain is None else partial(print, file=plain, flush=True)
+    if quiet or not console.is_terminal:
+        yield Stages(None, say)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.1f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=120) as bar:
+        yield Stages(bar, say)
+
+
+def _on_bar(bar: Progress, what: str) -> Advance:
+    """A bar that appears when it is first told of progress."""
+    task: TaskID | None = None
+
+    def advance(done: float, total: int) -> None:
+        nonlocal task
+        if task is None:
+            task = bar.add_task(what, total=total)
+        bar.update(task, completed=done, total=total)
+
+    return advance
+
+
+def to_errors(line: str) -> None:
+    """Print a line to the error stream."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _plain(what: str, unit: str, say: Callable[[str], None] = to_errors) -> Advance:
     """Progress as a line every few seconds, for logs and pipes."""
     began = last = time.monotonic()
     first: float | None = None
@@ -86,6 +145,6 @@ def _plain(what: str, unit: str) -> Advance:
         speed = [] if unit == PER_CENT else [f"{rate * 60:.1f}/min"]
         left = [f"{(total - done) / rate:.0f} s left"] if rate > 0 and done < total else []
         facts = f" ({', '.join(speed + left)})" if speed + left else ""
-        print(f"{what}: {done:.1f} of {total} {unit}{facts}", file=sys.stderr, flush=True)
+        say(f"{what}: {done:.1f} of {total} {unit}{facts}")
 
     return advance

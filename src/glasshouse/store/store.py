@@ -12,6 +12,8 @@ from sqlalchemy import text
 from glasshouse.store.database import Database
 from glasshouse.types import JSON
 
+UNPLANNED = -1  # the position of what no plan asks for any more
+
 
 @dataclass(frozen=True, slots=True)
 class ImageRecord:
@@ -47,13 +49,17 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class CaseRecord:
-    """A case, or a target, as the study knows it: described in full, pending, done or failed, with its outcome."""
+    """A case, or a target, as the study knows it: described in full, pending, done or failed, with its outcome.
+
+    What the plan asked for once and does no more is kept, but it is no longer ``planned``.
+    """
 
     key: str
     described: JSON
     state: str
     reason: str | None
     outcome: JSON
+    planned: bool = True
 
 
 class Store:
@@ -78,7 +84,7 @@ class Store:
         return [ImageRecord(**row) for row in self._database.read("SELECT * FROM images ORDER BY place")]
 
     def add_cases(self, cases: Iterable[tuple[str, JSON]]) -> None:
-        """Plan cases by key; those that are there, finished or not, stay as they are."""
+        """Plan these cases and no others; results stay. Where only names changed, the key is the same."""
         self._plan("cases", cases)
 
     def cases(self) -> list[CaseRecord]:
@@ -86,7 +92,7 @@ class Store:
         return self._planned("cases")
 
     def add_targets(self, targets: Iterable[tuple[str, JSON]]) -> None:
-        """Plan networks to train by key; those that are there stay as they are."""
+        """Plan these networks to train and no others; those that are trained stay."""
         self._plan("targets", targets)
 
     def targets(self) -> list[CaseRecord]:
@@ -98,20 +104,21 @@ class Store:
             {"key": key, "position": position, "described": json.dumps(described, sort_keys=True)}
             for position, (key, described) in enumerate(planned)
         ]
-        self._database.write(
-            f"INSERT INTO {table} (key, position, described, state) "  # noqa: S608 - one of two names of our own
-            "VALUES (:key, :position, :described, 'pending') ON CONFLICT DO NOTHING",
-            rows,
-        )
+        with self._database.writing() as connection:
+            connection.execute(text(f"UPDATE {table} SET position = {UNPLANNED}"))  # noqa: S608 - a name of our own
+            if rows:
+                connection.execute(
+                    text(
+                        f"INSERT INTO {table} (key, position, described, state) "  # noqa: S608 - as above
+                        "VALUES (:key, :position, :described, 'pending') "
+                        "ON CONFLICT (key) DO UPDATE SET position = excluded.position, described = excluded.described"
+                    ),
+                    rows,
+                )
 
     def _planned(self, table: str) -> list[CaseRecord]:
-        query = f"SELECT key, described, state, reason, outcome FROM {table} ORDER BY position, key"  # noqa: S608 - as above
-        rows = self._database.read(query)
-        plain = (
-            {**row, "described": json.loads(row["described"]), "outcome": json.loads(row["outcome"] or "{}")}
-            for row in rows
-        )
-        return [CaseRecord(**row) for row in plain]
+        query = f"SELECT key, position, described, state, reason, outcome FROM {table} ORDER BY position, key"  # noqa: S608 - as above
+        return [_record(**row) for row in self._database.read(query)]
 
     def finish_target(self, key: str, outcome: JSON) -> None:
         """Write down what became of a network that was trained."""
@@ -181,3 +188,8 @@ class Store:
         """Every score by case, image and metric."""
         rows = self._database.read("SELECT case_key, place, metric, value FROM scores")
         return {(row["case_key"], row["place"], row["metric"]): row["value"] for row in rows}
+
+
+def _record(key: str, position: int, described: str, state: str, reason: str | None, outcome: str | None) -> CaseRecord:
+    planned = position != UNPLANNED
+    return CaseRecord(key, json.loads(described), state, reason, json.loads(outcome or "{}"), planned)

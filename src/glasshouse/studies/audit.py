@@ -16,6 +16,7 @@ from glasshouse import attacks as attack_room
 from glasshouse import checks
 from glasshouse import defenses as defense_room
 from glasshouse import metrics as metric_room
+from glasshouse.defenses import Defense
 from glasshouse.errors import SettingError
 from glasshouse.files import sole_owner
 from glasshouse.studies.bench import Bench
@@ -25,6 +26,7 @@ from glasshouse.studies.choices import Choices
 from glasshouse.studies.executors import Executor, Inline, Local
 from glasshouse.studies.materials import Materials, from_dataset, from_tensors
 from glasshouse.studies.plan import DEFAULT_METRICS, Plan
+from glasshouse.studies.ray_engine import Ray
 from glasshouse.studies.results import AuditResult, collect
 from glasshouse.studies.runner import RunProgress, Summary, run
 from glasshouse.studies.scoring import check_pictures, measures, score
@@ -33,7 +35,6 @@ from glasshouse.studies.tuning import CALIBRATION, tuned_cases
 from glasshouse.types import BatchNorm, Stage
 
 FEWEST_CLASSES = 10  # a model built for two labels would tell them by its shape
-ENGINES: dict[str, Callable[[int], Executor]] = {"inline": lambda workers: Inline(), "local": Local}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +43,12 @@ class Running:
 
     engine: str = "inline"
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    address: str = "local"
     minutes: float | None = None
     progress: RunProgress = lambda done, total: None
     tuning_progress: RunProgress = lambda done, total: None
     training_progress: RunProgress = lambda done, total: None
+    scoring_progress: RunProgress = lambda done, total: None
 
     def __post_init__(self) -> None:
         checks.one_of("engine", self.engine, ENGINES)
@@ -59,7 +62,14 @@ class Running:
 
     def executor(self) -> Executor:
         """Where the cases are worked on."""
-        return ENGINES[self.engine](self.workers)
+        return ENGINES[self.engine](self)
+
+
+ENGINES: dict[str, Callable[[Running], Executor]] = {
+    "inline": lambda running: Inline(),
+    "local": lambda running: Local(running.workers),
+    "ray": lambda running: Ray(running.workers, running.address),
+}
 
 
 def check_plan(plan: Plan) -> None:
@@ -67,17 +77,21 @@ def check_plan(plan: Plan) -> None:
     for text in plan.attacks:
         attack_room.create(text)
     for text in plan.defenses:
-        defense = defense_room.create(text)
-        if Stage.TRAINING in defense.stages:
-            raise SettingError(
-                f"Defense '{text}' acts on {defense.acts_on}, but an audit trains nothing: use at=gradient here, or "
-                "train with it ('glasshouse train --defense') and audit the result with --weights."
-            )
+        refuse_training_defense(text, defense_room.create(text))
     for text in plan.metrics:
         metric_room.create(text)
     for name in ("attacks", "defenses", "metrics"):
         if not getattr(plan, name):
             raise SettingError(f"There are no {name}: name at least one.")
+
+
+def refuse_training_defense(text: str, defense: Defense) -> None:
+    """Refuse a defense that acts while training: what is shared by a finished model does not show it."""
+    if Stage.TRAINING in defense.stages:
+        raise SettingError(
+            f"Defense '{text}' acts on {defense.acts_on}, but an audit trains nothing: use at=gradient here, or "
+            "train with it ('glasshouse train --defense') and audit the result with --weights."
+        )
 
 
 def audit_plan(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -54,6 +57,13 @@ class Bench:
     def __getstate__(self) -> dict[str, Any]:
         """Travel without the networks built here: a worker builds its own, from SPEC or file and weights."""
         return {**self.__dict__, "_built": {}}
+
+    def packed(self) -> PackedBench:
+        """The same bench for a machine that cannot read this one's files."""
+        folders = ("models", "public")
+        files = [self.directory / image.file for image in self.images]
+        files += [file for name in folders for file in sorted((self.directory / name).glob("*.safetensors"))]
+        return PackedBench(self, {str(file.relative_to(self.directory)): file.read_bytes() for file in files})
 
     def known(self, case: Case) -> Tensor | None:
         """The public images (M, C, H, W) that the attacker of a case learns from."""
@@ -134,6 +144,23 @@ class Bench:
                 load_weights(model, file)
             self._built = {case.weights: model.eval()}  # one at a time: two rounds may share one module
         return self._built[case.weights]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedBench:
+    """A bench with the files that it reads, which it lays out again in a directory of the machine it came to."""
+
+    bench: Bench
+    files: Mapping[str, bytes]
+
+    def unpacked(self) -> Bench:
+        """A bench that can be worked on here; its directory goes when this process ends."""
+        directory = Path(mkdtemp(prefix="glasshouse-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        for name, content in self.files.items():
+            (directory / name).parent.mkdir(exist_ok=True)
+            (directory / name).write_bytes(content)
+        return replace(self.bench, directory=directory)
 
 
 def blank_observation(

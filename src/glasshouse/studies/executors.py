@@ -38,10 +38,20 @@ ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
+class Parcel(Protocol[JobT_contra, ResultT_co]):
+    """A workbench on its way to a machine that cannot read this one's files."""
+
+    def unpacked(self) -> Workbench[JobT_contra, ResultT_co]:
+        """The workbench where it came to."""
+
+
 class Workbench(Protocol[JobT_contra, ResultT_co]):
     """All a worker needs for jobs of one kind; ``module`` is a model given as an object, which cannot travel."""
 
     module: nn.Module | None
+
+    def packed(self) -> Parcel[JobT_contra, ResultT_co]:
+        """The same bench, ready to be sent to another machine."""
 
     def perform(self, jobs: Sequence[JobT_contra], progress: Progress) -> Sequence[ResultT_co]:
         """Work on the jobs of one task; a result for each."""
@@ -109,8 +119,7 @@ class Local(Executor):
         deadline: float,
     ) -> Iterator[Finished[JobT, ResultT]]:
         """Yield tasks as workers finish them; one in whose time a worker died is tried again by itself."""
-        if bench.module is not None:
-            raise StudyError("A model given as an object cannot be sent to workers: use engine='inline'.")
+        refuse_objects(bench)
         left = list(tasks)
         suspects: list[tuple[JobT, ...]] = []
         while left and time.monotonic() < deadline:
@@ -166,6 +175,12 @@ class Local(Executor):
             "(In a script, call from under if __name__ == '__main__'.)"
         )
         yield task, [Failure(reason)]
+
+
+def refuse_objects(bench: Workbench[Any, Any]) -> None:
+    """Refuse a model that was given as an object where workers are other processes."""
+    if bench.module is not None:
+        raise StudyError("A model given as an object cannot be sent to workers: use engine='inline'.")
 
 
 def perform(bench: Workbench[JobT, ResultT], task: tuple[JobT, ...], watch: Watch) -> list[ResultT | Failure]:

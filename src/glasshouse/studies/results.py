@@ -18,7 +18,7 @@ from glasshouse.metrics import Metric, SetMetric, create
 from glasshouse.store import CaseRecord, ImageRecord, ReconstructionRecord
 from glasshouse.studies.case import Case
 from glasshouse.studies.plan import Plan
-from glasshouse.studies.scoring import FLOOR, MARGINS, Measures, identified_name, score_name, set_value
+from glasshouse.studies.scoring import FLOOR, Measures, Scores, identified_name, score_name, set_value, shows
 from glasshouse.studies.study import RESULT_FILE, Study
 from glasshouse.studies.subjects import Subject
 from glasshouse.types import JSON, Interval, Threat, finite_or_none
@@ -111,20 +111,20 @@ class AuditResult:
         """The machine-readable results: ``audit.json``."""
         return {
             "schema": SCHEMA,
-            "rows": [_row_json(row) for row in self.rows],
+            "rows": [row_json(row) for row in self.rows],
             "images": [dataclasses.asdict(image) for image in self.images],
             "per_image": [
-                {**_setup_json(one.setup), "metric": one.metric, "image": one.image}
+                {**setup_json(one.setup), "metric": one.metric, "image": one.image}
                 | {"value": finite_or_none(one.value), "truth": one.truth, "guess": one.guess}
                 for one in self.per_image
             ],
-            "floor": [_row_json(row) for row in self.floor],
+            "floor": [row_json(row) for row in self.floor],
             "identified": [
-                {**_setup_json(one.setup), **_interval_json(one.share), "which": list(one.images)}
+                {**setup_json(one.setup), **interval_json(one.share), "which": list(one.images)}
                 for one in self.identified
             ],
             "failures": [
-                {**_setup_json(one.setup), "images": list(one.images), "reason": one.reason} for one in self.failures
+                {**setup_json(one.setup), "images": list(one.images), "reason": one.reason} for one in self.failures
             ],
             "pending": self.pending,
             "choices": self.choices,
@@ -190,7 +190,7 @@ class Table:
     groups: dict[Setup, list[Case]]
     records: dict[str, CaseRecord]
     pictures: dict[str, list[ReconstructionRecord]]
-    scores: dict[tuple[str, int, str], float | None]
+    scores: Scores
 
     @classmethod
     def of(cls, study: Study, subject: Subject, measures: Measures) -> Table:
@@ -283,25 +283,10 @@ class Table:
         told_name = identified_name(self.subject.gallery)
         for setup in self.groups:
             found = self.found(setup)
-            seen = [one.place for one in found if self._shows(one, told_name)]
+            seen = [one.place for one in found if shows(self.scores, self.measures.judges, one, told_name)]
             if found:
                 answer.append(Identified(setup, share_interval(len(seen), len(found)), tuple(seen)))
         return answer
-
-    def _shows(self, one: ReconstructionRecord, told_name: str) -> bool:
-        """Told from the others, and clearly above the floor in LPIPS, and in SSIM or PSNR, where they are known."""
-        beats = {name: self._beats_floor(one, name) for name in self.measures.judges}
-        pixels = [beats[name] for name in ("ssim", "psnr") if name in beats]
-        told = bool(self.scores.get((one.case_key, one.place, told_name)))
-        return told and beats.get("lpips", True) and (any(pixels) or not pixels)
-
-    def _beats_floor(self, one: ReconstructionRecord, name: str) -> bool:
-        guess = self.score(one.case_key, one.place, self.measures.judges[name])
-        floor = self.score(FLOOR, one.place, self.measures.judges[name])
-        if guess is None or floor is None:
-            return False
-        gain = guess - floor if self.measures.judges[name].leaks_when == "high" else floor - guess
-        return gain > MARGINS[name]
 
     def failures(self) -> list[Failed]:
         """Every case that failed."""
@@ -364,7 +349,8 @@ def _mean(outcomes: Sequence[JSON], fact: str) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _setup_json(setup: Setup) -> JSON:
+def setup_json(setup: Setup) -> JSON:
+    """A setup as plain JSON."""
     return {
         "dataset": setup.dataset,
         "model": setup.model,
@@ -377,12 +363,14 @@ def _setup_json(setup: Setup) -> JSON:
     }
 
 
-def _interval_json(value: Interval | None) -> dict[str, Any]:
+def interval_json(value: Interval | None) -> dict[str, Any]:
+    """An interval as plain JSON; no numbers where there is none."""
     if value is None:
         return {"mean": None, "low": None, "high": None, "images": 0}
     ends = {name: finite_or_none(getattr(value, name)) for name in ("mean", "low", "high")}
     return {**ends, "images": value.images}
 
 
-def _row_json(row: Row) -> JSON:
-    return {**_setup_json(row.setup), "metric": row.metric, **_interval_json(row.value), "reason": row.reason}
+def row_json(row: Row) -> JSON:
+    """A row as plain JSON."""
+    return {**setup_json(row.setup), "metric": row.metric, **interval_json(row.value), "reason": row.reason}

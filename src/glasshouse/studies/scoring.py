@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +28,9 @@ IDENTIFIED = "identified"
 #: reaches an SSIM of 0.06; smooth images have a floor in SSIM that noise hardly beats, but PSNR does.
 MARGINS = {"ssim": 0.1, "psnr": 3.0, "lpips": 0.0}
 CHUNK = 128
+
+#: Every score by case, image and metric.
+Scores = Mapping[tuple[str, int, str], float | None]
 
 
 def silent(done: float, total: int) -> None:
@@ -126,6 +129,23 @@ def identified(truth: Tensor, guess: Tensor, gallery: Tensor) -> Tensor:
     others = _standard(guess) @ _standard(gallery).T
     first: Tensor = own > others.amax(1)
     return first
+
+
+def shows(scores: Scores, judges: Mapping[str, Metric], one: ReconstructionRecord, told_name: str) -> bool:
+    """Told from the others, and clearly above the floor in LPIPS, and in SSIM or PSNR, where they are known."""
+    beats = {name: _beats_floor(scores, one, name, judge) for name, judge in judges.items()}
+    pixels = [beats[name] for name in ("ssim", "psnr") if name in beats]
+    told = bool(scores.get((one.case_key, one.place, told_name)))
+    return told and beats.get("lpips", True) and (any(pixels) or not pixels)
+
+
+def _beats_floor(scores: Scores, one: ReconstructionRecord, name: str, judge: Metric) -> bool:
+    guess = scores.get((one.case_key, one.place, score_name(judge)))
+    floor = scores.get((FLOOR, one.place, score_name(judge)))
+    if guess is None or floor is None:
+        return False
+    gain = guess - floor if judge.leaks_when == "high" else floor - guess
+    return gain > MARGINS[name]
 
 
 def _standard(images: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from glasshouse.studies.plan import Plan as AuditPlan
 from glasshouse.types import BatchNorm
 
 SCHEMA = 1
+NAME = "grid"
 FRESH = 0  # the checkpoint before any training
 
 
@@ -35,6 +36,9 @@ class Grid:
     images: int = setting(8, "how many test images of each data set are attacked")
     attacks: tuple[str, ...] = setting(("invgrad",), "attack SPECs")
     defenses: tuple[str, ...] = setting(("none",), "SPECs of defenses of what is shared")
+    paired: bool = setting(
+        False, "whether each recipe is attacked behind the defense at its own place in the list only"
+    )
     metrics: tuple[str, ...] = setting(DEFAULT_METRICS, "metric SPECs")
     batch: int = setting(1, "images behind one shared gradient")
     batchnorm: tuple[BatchNorm, ...] = setting(("eval",), "batch-norm modes of the victim")
@@ -52,6 +56,14 @@ class Grid:
                 raise SettingError(f"There are no {name}: name at least one.")
             if len(set(values)) < len(values):
                 raise SettingError(f"{name} names {_twice(values)} twice: write it once.")
+        if self.paired and len(self.recipes) != len(self.defenses):
+            raise SettingError(
+                f"paired wants as many recipes as defenses, but there are {len(self.recipes)} and {len(self.defenses)}."
+            )
+        checks.at_least("lr", self.lr, 1e-9)
+        checks.at_least("training_batch", self.training_batch, 2)
+        for seed in self.seeds:
+            checks.between("seeds", seed, 0, 2**62)
         for epoch in self.checkpoints:
             checks.between("checkpoints", epoch, FRESH, self.epochs)
         if self.training_images is not None:
@@ -77,6 +89,12 @@ class Grid:
             memory=self.memory,
         )
 
+    def pairings(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Which recipes are attacked behind which defenses."""
+        if not self.paired:
+            return [(self.recipes, self.defenses)]
+        return [((recipe,), (defense,)) for recipe, defense in zip(self.recipes, self.defenses, strict=True)]
+
     def continues(self, other: Grid) -> bool:
         """Whether this plan may go on in the other's directory: what was trained and attacked stays of use.
 
@@ -91,7 +109,7 @@ class Grid:
 
 def to_toml(grid: Grid) -> str:
     """The plan as commented TOML."""
-    return plans.to_toml(grid, schema=SCHEMA)
+    return plans.to_toml(grid, schema=SCHEMA, name=NAME)
 
 
 def from_toml(path: Path) -> Grid:

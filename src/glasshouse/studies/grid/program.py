@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glasshouse.attacks.base import InversionAttack
@@ -17,14 +17,16 @@ from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.executors import Failure
 from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
+from glasshouse.studies.grid.results import GridResult, collect
 from glasshouse.studies.grid.targets import Lessons, School, Target, Trained, targets_of, weights_name
 from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.plan import Plan
 from glasshouse.studies.public import save_public
+from glasshouse.studies.results import Table
 from glasshouse.studies.runner import Summary, run
-from glasshouse.studies.scoring import check_pictures
+from glasshouse.studies.scoring import check_pictures, measures, score
 from glasshouse.studies.study import (
     PLAN_FILE,
     Study,
@@ -54,12 +56,13 @@ class Opened:
     root: Path | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """What a run did: networks trained, and cases attacked once all networks are there."""
+    """What a run did: networks trained, cases attacked once all networks are there, and all that is known by now."""
 
     training: Summary
-    attacking: Summary | None
+    attacking: Summary
+    result: GridResult
 
 
 def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download: bool = False) -> Opened:
@@ -85,7 +88,8 @@ def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download
     _refuse_useless(grid, lessons, materials)
     refuse_other_images(directory, subjects)
     sweep(directory, directory / "images", directory / "models", directory / "report")
-    write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
+    if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
+        write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
     for subject in subjects:
         subject.save(directory)
     store = Store(directory / DATABASE_FILE)
@@ -94,30 +98,57 @@ def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download
     return Opened(directory, grid, store, School(lessons), targets, materials, tuple(subjects), root)
 
 
-def carry_out(grid: Grid, directory: Path, running: Running, *, root: Path | None = None) -> Done:
-    """Train what is not trained yet, then attack what is not attacked yet."""
+def carry_out(
+    grid: Grid, directory: Path, running: Running, *, root: Path | None = None, download: bool = False
+) -> Done:
+    """Train what is not trained yet, then attack what is not attacked yet, and write down what is known by then."""
     refuse_foreign(directory)
     with sole_owner(directory):
-        opened = open_grid(grid, directory, root=root)
+        opened = open_grid(grid, directory, root=root, download=download)
         try:
             deadline = running.deadline()
-            training = train(opened, running, deadline)
-            if training.left:
-                return Done(training, None)
-            study = attackable(opened, running, deadline)
-            study.store.reset(check_pictures(study))
-            attacking = run(
-                study.cases,
-                study.store,
-                study.bench,
-                executor=running.executor(),
-                deadline=deadline,
-                most_images=study.choices.together.get("images"),
-                progress=running.progress,
-            )
-            return Done(training, attacking)
+            try:
+                training = train(opened, running, deadline)
+                # what is left to train is left because the time is over, so nothing is attacked either
+                study = attackable(opened, running, deadline)
+                study.store.reset(check_pictures(study))
+                attacking = attack(study, running, deadline)
+            except KeyboardInterrupt:
+                write_down(opened, attackable(opened, running, deadline=0), running)
+                raise
+            return Done(training, attacking, write_down(opened, study, running))
         finally:
             opened.store.close()
+
+
+def attack(study: Study, running: Running, deadline: float) -> Summary:
+    """Work on every case that is not finished."""
+    return run(
+        study.cases,
+        study.store,
+        study.bench,
+        executor=running.executor(),
+        deadline=deadline,
+        most_images=study.choices.together.get("images"),
+        progress=running.progress,
+    )
+
+
+def write_down(opened: Opened, study: Study, running: Running) -> GridResult:
+    """Score what is finished and write ``study.json``."""
+    tables = []
+    for number, subject in enumerate(opened.subjects):
+        known = measures(subject, opened.grid.metrics)
+
+        def scored(done: float, total: int, number: int = number) -> None:
+            running.scoring_progress(number + done / total, len(opened.subjects))
+
+        score(study, subject, known, scored)
+        running.scoring_progress(number + 1, len(opened.subjects))
+        tables.append(Table.of(study, subject, known))
+    result = collect(opened.grid, opened.directory, tables, opened.targets, opened.store.targets())
+    result.save()
+    return result
 
 
 def train(opened: Opened, running: Running, deadline: float) -> Summary:
@@ -127,12 +158,16 @@ def train(opened: Opened, running: Running, deadline: float) -> Summary:
     todo = [(target,) for target in opened.targets if states[target.key()] != "done"]
     found, done, failed = len(opened.targets) - len(todo), 0, 0
     shares: dict[str, float] = {}
+    over: set[str] = set()
 
     def watch(key: str, share: float) -> None:
+        if key in over:  # a report that comes later than the result
+            return
         shares[key] = share
         running.training_progress(found + done + failed + sum(shares.values()), len(opened.targets))
 
     for (target,), (outcome,) in running.executor().work(todo, opened.school, watch=watch, deadline=deadline):
+        over.add(target.key())
         shares.pop(target.key(), None)
         if isinstance(outcome, Failure):
             opened.store.fail_target(target.key(), outcome.reason)
@@ -172,8 +207,8 @@ def _cases(
 ) -> Sequence[Case]:
     """The cases of one model on one data set, tuned where the plan says so."""
     plan = opened.grid.audit(subject.dataset, model)
-    victims = list(_victims(opened, subject, model))
-    audited = audited_networks(plan, [victim.model for victim in victims])
+    victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in opened.grid.pairings()}
+    audited = audited_networks(plan, [victim.model for own in victims.values() for victim in own])
     attacks = usable_attacks(plan, subject.image, audited)
     if plan.memory is not None and audited:
         fitting = images_at_once(audited, subject.image, plan.memory)
@@ -181,7 +216,14 @@ def _cases(
         choices.together = {"gigabytes": plan.memory, "images": most}
         choices.save()
     public = _public(opened, subject, attacks)
-    expanded = list(expand(plan, attacks, victims, subject.records, architecture_of(plan, None), public))
+    architecture = architecture_of(plan, None)
+    expanded = [
+        case
+        for recipes, defenses in opened.grid.pairings()
+        for case in expand(
+            replace(plan, defenses=defenses), attacks, victims[recipes], subject.records, architecture, public
+        )
+    ]
     if not plan.tune:
         return expanded
     own = opened.materials[subject.dataset]
@@ -197,12 +239,13 @@ def _cases(
     )
 
 
-def _victims(opened: Opened, subject: Subject, model: str) -> Iterator[Victim]:
-    """Every checkpoint of every trained network of a model on a data set; what is fresh is there once for a seed."""
+def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[str]) -> Iterator[Victim]:
+    """Every checkpoint of every network of a model trained by recipes; what is fresh is there once for a seed."""
     facts = {record.key: record.outcome for record in opened.store.targets() if record.state == "done"}
     rounds: set[str] = set()
     for target in opened.targets:
-        if (target.dataset, target.model) != (subject.dataset, model) or target.key() not in facts:
+        asked = (target.dataset, target.model) == (subject.dataset, model) and target.recipe in recipes
+        if not asked or target.key() not in facts:
             continue
         for epoch in target.checkpoints:
             if target.round(epoch) in rounds:

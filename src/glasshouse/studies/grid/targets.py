@@ -65,6 +65,23 @@ class Lessons:
         return torch.from_numpy(self.test_images).float() / 255, torch.from_numpy(self.test_labels)
 
 
+def augments(recipe: str) -> bool:
+    """Whether a recipe shifts and mirrors images."""
+    return recipe.split("/")[0] == CROP
+
+
+def guard_of(recipe: str) -> Defense:
+    """The defense that a recipe trains behind."""
+    return defenses.create("/".join(recipe.split("/")[augments(recipe) :]) or "none")
+
+
+def refuse_idle(recipe: str) -> None:
+    """Refuse a recipe that changes nothing while training."""
+    guard = guard_of(recipe)
+    if guard.idle_in_training:
+        raise SettingError(f"Recipe '{recipe}' acts on {guard.acts_on}, not while training: add at=training.")
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """One network to train; ``recipe`` is a defense while training, 'crop/' before it shifts and mirrors images."""
@@ -94,20 +111,12 @@ class Target:
     @property
     def augment(self) -> bool:
         """Whether images are shifted and mirrored."""
-        return self.recipe.split("/")[0] == CROP
+        return augments(self.recipe)
 
     @property
     def guard(self) -> Defense:
         """The defense while training."""
-        links = self.recipe.split("/")[self.augment :]
-        return defenses.create("/".join(links) or "none")
-
-    def refuse_idle(self) -> None:
-        """Refuse a recipe that changes nothing while training."""
-        if self.guard.idle_in_training:
-            raise SettingError(
-                f"Recipe '{self.recipe}' acts on {self.guard.acts_on}, not while training: add at=training."
-            )
+        return guard_of(self.recipe)
 
     def round(self, epoch: int) -> str:
         """What tables call the network after so many epochs."""
@@ -144,6 +153,14 @@ class School:
 
     lessons: Mapping[str, Lessons]
     module: nn.Module | None = None
+
+    def packed(self) -> School:
+        """The same school for another machine: it reads no files."""
+        return self
+
+    def unpacked(self) -> School:
+        """The same school where it came to."""
+        return self
 
     def perform(self, targets: Sequence[Target], progress: Progress) -> list[Trained]:
         """Train targets one after another on one thread."""
@@ -198,5 +215,5 @@ def targets_of(grid: Grid, lessons: Mapping[str, Lessons]) -> list[Target]:
         for recipe in grid.recipes
     ]
     for target in found:
-        target.refuse_idle()
+        refuse_idle(target.recipe)
     return found

@@ -1,0 +1,161 @@
+"""``glasshouse study run``: do what a plan asks for and is not done yet."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from glasshouse.cli.typed import same_command
+
+if TYPE_CHECKING:
+    from glasshouse.cli.screen import Stages
+    from glasshouse.studies.audit import Running
+    from glasshouse.studies.federations.plan import Federations
+    from glasshouse.studies.grid.plan import Grid
+    from glasshouse.studies.reading import AnyPlan
+    from glasshouse.studies.runner import Summary
+
+#: What is printed when the bars are gone.
+Show = Callable[[], None]
+
+
+def run(
+    directory: Annotated[Path, typer.Argument(help="study directory")],
+    engine: Annotated[str, typer.Option(help="inline, local worker processes, or ray")] = "local",
+    address: Annotated[str, typer.Option(help="with --engine ray: local, auto or ray://HOST:PORT")] = "local",
+    workers: Annotated[int | None, typer.Option(help="worker processes [default: one per core]")] = None,
+    minutes: Annotated[float | None, typer.Option(help="stop after this time; the same command goes on")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much there is to do, and do nothing")] = False,
+    data_root: Annotated[Path | None, typer.Option(help="where data sets lie [default: $GLASSHOUSE_DATA]")] = None,
+    download: Annotated[bool, typer.Option("--download", help="fetch data sets that are not there")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
+    log: Annotated[Path | None, typer.Option(help="write progress as lines to this file")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
+) -> None:
+    """Train and attack what the plan DIR/study.toml asks for and is not done yet; the same command goes on."""
+    from glasshouse.cli.screen import stages
+    from glasshouse.studies.audit import Running
+    from glasshouse.studies.reading import read_plan
+
+    plan = read_plan(directory)
+    options: dict[str, Any] = {} if workers is None else {"workers": workers}
+    try:
+        with _opened(log) as lines, stages(quiet=quiet, log=lines) as shown:
+            running = Running(
+                engine=engine,
+                address=address,
+                minutes=minutes,
+                training_progress=shown.stage("Training", "networks"),
+                tuning_progress=shown.stage("Tuning", "attacks"),
+                progress=shown.stage("Attacking", "cases"),
+                scoring_progress=shown.stage("Scoring", "data sets"),
+                **options,
+            )
+            work = _estimated if dry_run else _carried_out
+            show = work(plan, directory, running, shown, data_root, download, as_json)
+    except KeyboardInterrupt:
+        print(f"Interrupted. What is finished is kept in {directory}. To go on:\n  {same_command()}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    show()
+
+
+@contextmanager
+def _opened(log: Path | None) -> Iterator[TextIO | None]:
+    """A file that lines are added to, or nothing where none is asked for."""
+    from glasshouse.errors import StudyError
+
+    if log is None:
+        yield None
+        return
+    try:
+        file = log.open("a", encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"Cannot write {log} ({error.strerror}): choose another --log.") from error
+    with file:
+        yield file
+
+
+def _carried_out(
+    plan: AnyPlan,
+    directory: Path,
+    running: Running,
+    shown: Stages,
+    root: Path | None,
+    download: bool,
+    as_json: bool,
+) -> Show:
+    """Carry a plan of either kind out."""
+    from glasshouse.studies.grid.plan import Grid
+
+    if isinstance(plan, Grid):
+        return _grid(plan, directory, running, root, download, as_json)
+    return _federations(plan, directory, running, root, as_json)
+
+
+def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, download: bool, as_json: bool) -> Show:
+    from glasshouse.cli.study_tables import show_result
+    from glasshouse.errors import StudyError
+    from glasshouse.studies.grid.program import carry_out
+
+    done = carry_out(plan, directory, running, root=root, download=download)
+
+    def show() -> None:
+        if as_json:
+            print(json.dumps(done.result.to_json(), allow_nan=False))
+        else:
+            show_result(done.result)
+            _left((done.training, "networks"), (done.attacking, "cases"))
+        if done.attacking.failed and done.attacking.failed == done.attacking.planned:
+            raise StudyError(f"Every case failed. The first: {done.result.failures[0].reason}")
+
+    return show
+
+
+def _federations(plan: Federations, directory: Path, running: Running, root: Path | None, as_json: bool) -> Show:
+    from glasshouse.cli.study_tables import show_federations
+    from glasshouse.studies.federations.program import carry_out, gathered
+
+    summary = carry_out(plan, directory, root=root, deadline=running.deadline(), progress=running.training_progress)
+    found = gathered(plan, directory)
+
+    def show() -> None:
+        if as_json:
+            print(json.dumps(found, allow_nan=False))
+        else:
+            show_federations(found)
+            _left((summary, "federations"))
+
+    return show
+
+
+def _left(*summaries: tuple[Summary, str]) -> None:
+    """Say what another run has to do."""
+    left = [f"{summary.left} of {summary.planned} {what}" for summary, what in summaries if summary.left]
+    if left:
+        print(f"Left: {', '.join(left)}. To go on:\n  {same_command()}")
+
+
+def _estimated(
+    plan: AnyPlan,
+    directory: Path,
+    running: Running,
+    shown: Stages,
+    root: Path | None,
+    download: bool,
+    as_json: bool,
+) -> Show:
+    """Find out what a plan will cost, and do nothing."""
+    from glasshouse.cli.study_tables import show_estimate
+    from glasshouse.studies.grid.estimate import estimate
+    from glasshouse.studies.reading import read_grid
+
+    grid = read_grid(directory)
+    progress = shown.stage("Measuring", "parts")
+    found = estimate(grid, running.workers, root=root, download=download, progress=progress)
+    return lambda: print(json.dumps(found.to_json(), allow_nan=False)) if as_json else show_estimate(found)

@@ -1,0 +1,105 @@
+"""Tables of grid studies for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from glasshouse.cli.tables import WIDE, cell, number
+from glasshouse.studies.grid.comparison import Difference
+from glasshouse.studies.grid.estimate import Estimate
+from glasshouse.studies.grid.results import GridResult
+from glasshouse.studies.grid.status import Count, Status
+from glasshouse.studies.results import Setup
+from glasshouse.types import JSON
+
+MOST_FAILURES = 10  # lines; the rest is counted
+MEGABYTE = 2**20
+
+
+def show_status(found: Status) -> None:
+    """Counts, failures and disk."""
+    console = Console()
+    table = Table("", "done", "failed", "left", title=found.title)
+    _count(table, "networks", found.targets)
+    if found.cases is not None:
+        _count(table, "cases", found.cases)
+    console.print(table)
+    if found.cases is None:
+        console.print("Cases are counted once every network is trained; 'study run --dry-run' says how many.")
+    _failures(console, [f"{what}: {reason}" for what, reason in found.failures])
+    console.print(f"Disk: {found.disk / MEGABYTE:.1f} MB", markup=False)
+
+
+def show_estimate(found: Estimate) -> None:
+    """Counts, hours and disk."""
+    print(f"{found.targets} networks to train, {found.cases} cases to attack, about {found.disk / MEGABYTE:.0f} MB.")
+    parts = {"training": found.training_hours, "tuning": found.tuning_hours, "attacking": found.attacking_hours}
+    print(f"Hours on one core: {', '.join(f'{name} {hours:.2g}' for name, hours in parts.items())}.")
+    print(f"With {found.workers} workers about {found.hours:.2g} hours; what is done already is not taken off.")
+
+
+def show_result(result: GridResult) -> None:
+    """One line per setup with the accuracy of its network, one column per metric; then what failed."""
+    console = Console()
+    wide = console.width >= WIDE
+    grid = result.grid
+    several = [name for name in ("datasets", "models") if len(getattr(grid, name)) > 1]
+    heads = [name.removesuffix("s") for name in several]
+    table = Table(title=f"{grid.title}: what could be seen (mean{', 95 % interval' if wide else ''})")
+    for name in (*heads, "network", "accuracy", "defense", "attack", "seen", *grid.metrics):
+        table.add_column(name, overflow="fold")
+    seen = {one.setup: one.share for one in result.identified}
+    values = {(row.setup, row.metric): row for row in result.rows}
+    for setup in dict.fromkeys(row.setup for row in result.rows):
+        share = seen.get(setup)
+        told = "" if share is None else f"{round(share.mean * share.images)} of {share.images}"
+        cells = [cell(values.get((setup, metric)), wide) for metric in grid.metrics]
+        own = [getattr(setup, name) for name in heads]
+        table.add_row(*own, setup.threat.round, _accuracy(result, setup), setup.defense, setup.attack, told, *cells)
+    console.print(table)
+    lost = [one for one in result.targets if one.state == "failed"]
+    _failures(console, [f"{one.target.dataset}, {one.target.model}, {one.target.recipe}: {one.reason}" for one in lost])
+    _failures(console, [f"{one.setup.model}, {one.setup.defense}: {one.reason}" for one in result.failures])
+
+
+def show_federations(found: JSON) -> None:
+    """One line per federation: how often its model is right on test images, in each way that it can be asked."""
+    table = Table("data", "model", "defense", "seed", "accuracy", title=found["settings"]["title"])
+    for row in found["rows"]:
+        asked = row.get("accuracy", {}).items()
+        right = ", ".join(f"{query} {parts['test']['mean']:.1%}" for query, parts in asked)
+        names = row["dataset"], row["model"], row["defense"], str(row["seed"])
+        table.add_row(*names, right or row.get("failed", "pending"))
+    Console().print(table)
+
+
+def show_differences(found: Sequence[Difference]) -> None:
+    """One line per setup and metric."""
+    console = Console()
+    heads = ("data", "model", "network", "defense", "attack", "metric", "first", "second", "second - first", "images")
+    table = Table(*heads, title="Differences, paired by image (95 % interval)")
+    for one in found:
+        network = f"{one.recipe}, seed {one.training_seed}, epoch {one.epoch}"
+        names = one.dataset, one.model, network, one.defense, one.attack, one.metric
+        change = number(one.difference, wide=True)
+        table.add_row(*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images))
+    console.print(table)
+
+
+def _accuracy(result: GridResult, setup: Setup) -> str:
+    share = result.origin(setup)["accuracy"]
+    return "n/a" if share is None else f"{share:.0%}"
+
+
+def _count(table: Table, what: str, count: Count) -> None:
+    table.add_row(what, str(count.done), str(count.failed), str(count.left))
+
+
+def _failures(console: Console, reasons: Sequence[str]) -> None:
+    for reason in reasons[:MOST_FAILURES]:
+        console.print(f"failed: {reason}", style="red", markup=False)
+    if len(reasons) > MOST_FAILURES:
+        console.print(f"and {len(reasons) - MOST_FAILURES} more failures", style="red", markup=False)

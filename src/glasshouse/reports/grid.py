@@ -1,0 +1,46 @@
+"""The page of a grid study: leaderboard, accuracy beside leakage, metrics beside one another, pictures, advice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from markupsafe import Markup
+
+from glasshouse.files import write_atomic
+from glasshouse.reports import grid_advice, grid_figures, grid_view
+from glasshouse.reports.page import template
+from glasshouse.reports.view import columns
+from glasshouse.studies.grid.lines import lines
+from glasshouse.studies.grid.results import read_results
+
+
+def write_grid_report(directory: Path) -> Path:
+    """Write the page of a grid study, from its directory alone, and return where it is."""
+    path = directory / "report" / "index.html"
+    write_atomic(path, render(directory).encode())
+    return path
+
+
+def render(directory: Path) -> str:
+    """The page as text."""
+    results = read_results(directory)
+    table = lines(directory)
+    most, least, metric = grid_view.extremes(table)
+    return template("grid.html").render(
+        results=results,
+        settings=results["settings"],
+        waiting=sum(target["state"] == "pending" for target in results["targets"]),
+        lost=[target for target in results["targets"] if target["state"] == "failed"],
+        head=grid_advice.headline(results),
+        advice=grid_advice.advice(results),
+        columns=columns(results),
+        board=grid_view.leaderboard(results),
+        tradeoff=Markup(grid_figures.tradeoff(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
+        agreement=grid_view.agreement(results),
+        metric=metric,
+        walls=[
+            (title, [grid_view.pair(directory, line) for line in found])
+            for title, found in (("Most recognisable", most), ("Least recognisable", least))
+        ],
+        cards=grid_view.cards(results),
+    )

@@ -1,0 +1,162 @@
+"""What the page of a grid study shows, as plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scipy.stats import kendalltau
+
+from glasshouse.metrics import metrics
+from glasshouse.registry import parse_spec
+from glasshouse.reports.view import Cell, cell, columns, inline, short
+from glasshouse.studies.grid.lines import Line
+from glasshouse.types import JSON
+
+SHOWN = 12  # pictures at each end
+PERCEPTUAL = ("semsim", "lpips", "ssim", "psnr", "mse")  # the first that a study has orders its pictures
+HEADS = ("data", "model", "network", "defense", "attack")
+FEWEST_RANKED = 3  # setups below which two metrics always agree, or never
+
+
+@dataclass(frozen=True, slots=True)
+class Sortable:
+    """A value of the leaderboard: what is shown, and the number that the table is sorted by."""
+
+    cell: Cell
+    order: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRow:
+    """One setup of the leaderboard."""
+
+    names: tuple[str, ...]
+    accuracy: Sortable
+    seen: Sortable
+    values: tuple[Sortable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An original and what was made of it."""
+
+    truth: str
+    guess: str
+    title: str
+    note: str
+
+
+def network(row: JSON) -> str:
+    """The network of a row in words."""
+    trained = f"{row['recipe']}, {row['epoch']} epochs" if row["epoch"] else "before training"
+    return f"{trained}, seed {row['training_seed']}"
+
+
+def key(row: JSON) -> tuple[object, ...]:
+    """What tells one setup of a study from another."""
+    threat = row["threat"]
+    return row["dataset"], row["model"], threat["round"], row["defense"], row["attack"], threat["batchnorm"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Every setup, those where most was seen first; what is the same everywhere is no column, but said once."""
+
+    heads: tuple[str, ...]
+    same: str
+    places: tuple[PlaceRow, ...]
+
+
+def leaderboard(results: JSON) -> Leaderboard:
+    """The leaderboard with the columns that tell its setups apart."""
+    found = _places(results)
+    telling = [at for at in range(len(HEADS)) if len({place.names[at] for place in found}) > 1]
+    rows = tuple(replace(place, names=tuple(place.names[at] for at in telling)) for place in found)
+    same = [f"{HEADS[at]} {found[0].names[at]}" for at in range(len(HEADS)) if found and at not in telling]
+    return Leaderboard(tuple(HEADS[at] for at in telling), ", ".join(same), rows)
+
+
+def _places(results: JSON) -> list[PlaceRow]:
+    by_setup: dict[tuple[object, ...], dict[str, JSON]] = {}
+    for row in results["rows"]:
+        by_setup.setdefault(key(row), {})[row["metric"]] = row
+    seen = {key(one): one for one in results["identified"]}
+    found = [_place(rows, seen.get(name), results) for name, rows in by_setup.items()]
+    return sorted(found, key=lambda one: -one.seen.order)
+
+
+def _place(rows: dict[str, JSON], seen: JSON | None, results: JSON) -> PlaceRow:
+    first = next(iter(rows.values()))
+    names = first["dataset"], first["model"], network(first), first["defense"], first["attack"]
+    values = tuple(_sortable(rows.get(column.metric)) for column in columns(results))
+    return PlaceRow(names, _share(first["accuracy"]), _seen(seen), values)
+
+
+def _sortable(row: JSON | None) -> Sortable:
+    mean = None if row is None else row["mean"]
+    return Sortable(cell(row), -math.inf if mean is None else mean)
+
+
+def _share(value: float | None) -> Sortable:
+    return Sortable(Cell("n/a"), -math.inf) if value is None else Sortable(Cell(f"{value:.1%}"), value)
+
+
+def _seen(one: JSON | None) -> Sortable:
+    if one is None:
+        return Sortable(Cell("none finished"), -math.inf)
+    interval = f"{one['low']:.0%} to {one['high']:.0%}"
+    return Sortable(Cell(f"{one['mean']:.0%} of {one['images']}", interval), one["mean"])
+
+
+def agreement(results: JSON) -> list[tuple[str, list[str]]]:
+    """Kendall's tau between metrics over the setups, each turned so that high means leaks: a row for each metric."""
+    ranked = {column.metric: _leaks(results, column.metric) for column in columns(results)}
+    labels = {column.metric: column.label for column in columns(results)}
+    return [(labels[one], [_tau(ranked[one], ranked[two]) for two in ranked]) for one in ranked]
+
+
+def _leaks(results: JSON, metric: str) -> dict[tuple[object, ...], float]:
+    sign = 1 if metrics.get(parse_spec(metric)[0]).leaks_when == "high" else -1
+    rows = (row for row in results["rows"] if row["metric"] == metric and row["mean"] is not None)
+    return {key(row): sign * row["mean"] for row in rows}
+
+
+def _tau(first: dict[tuple[object, ...], float], second: dict[tuple[object, ...], float]) -> str:
+    shared = [name for name in first if name in second]
+    if len(shared) < FEWEST_RANKED:
+        return "n/a"
+    value = float(kendalltau([first[name] for name in shared], [second[name] for name in shared]).statistic)
+    return "n/a" if math.isnan(value) else f"{value:.2f}"
+
+
+def extremes(table: Sequence[Line]) -> tuple[list[Line], list[Line], str]:
+    """The reconstructions that show most and least by the most perceptual metric there is, and which that is."""
+    known = {parse_spec(text)[0]: text for line in table[:1] for text in line.scores}
+    name = next((one for one in PERCEPTUAL if one in known), None)
+    if name is None:
+        return [], [], ""
+    sign = 1 if metrics.get(name).leaks_when == "high" else -1
+    scored = [(line.scores[known[name]], line) for line in table]
+    ordered = sorted(((sign * value, line) for value, line in scored if value is not None), key=lambda one: -one[0])
+    found = [line for _, line in ordered]
+    return found[:SHOWN], found[SHOWN:][-SHOWN:][::-1], known[name]
+
+
+def pair(directory: Path, line: Line) -> Pair:
+    """An original and its reconstruction as pictures within the page."""
+    scores = ", ".join(f"{name} {short(value)}" for name, value in line.scores.items() if value is not None)
+    behind = f"{line.model}, {line.recipe}, epoch {line.epoch}, behind {line.defense}: {scores}"
+    return Pair(inline(directory, line.truth), inline(directory, line.guess), line.class_name, behind)
+
+
+def cards(results: JSON) -> list[JSON]:
+    """The conditions under which was attacked, each once."""
+    facts = ("adversary", "batchnorm", "statistics", "labels", "batch", "local_steps", "clients", "tuning")
+    found = {
+        tuple(row["threat"][name] for name in facts): {"attack": row["attack"], **row["threat"]}
+        for row in results["rows"]
+    }
+    return list(found.values())

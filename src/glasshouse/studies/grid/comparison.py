@@ -1,0 +1,88 @@
+"""Two grid studies beside one another: differences of the same setups over the same images, with intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse.errors import StudyError
+from glasshouse.functional.intervals import mean_interval
+from glasshouse.studies.grid.lines import Line, lines
+from glasshouse.types import JSON, Interval
+
+SCHEMA = 1
+
+#: The lines of one setup by the content of their originals.
+Setups = dict[tuple[object, ...], dict[str, Line]]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One metric of one setup in both studies: means over the images that both have, and second minus first."""
+
+    dataset: str
+    model: str
+    recipe: str
+    training_seed: int
+    epoch: int
+    defense: str
+    attack: str
+    batchnorm: str
+    metric: str
+    first: float
+    second: float
+    difference: Interval
+
+    def to_json(self) -> JSON:
+        """The difference as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
+        found = dataclasses.asdict(self)
+        return {**found, **found.pop("difference")}
+
+
+def compare(first: Path, second: Path) -> list[Difference]:
+    """Every setup and metric that two studies share; studies without one are refused."""
+    one, two = (_setups(lines(directory)) for directory in (first, second))
+    found = [difference for setup in one if setup in two for difference in _differences(one[setup], two[setup])]
+    if not found:
+        raise StudyError(
+            f"{first} and {second} have no finished setup in common on the same images: compare studies whose plans "
+            "share data sets, models, recipes, defenses and attacks, as they are written."
+        )
+    return found
+
+
+def _setups(found: Sequence[Line]) -> Setups:
+    setups: Setups = defaultdict(dict)
+    for line in found:
+        setups[line.setup][line.truth_sha256] = line
+    return setups
+
+
+def _differences(first: dict[str, Line], second: dict[str, Line]) -> Iterator[Difference]:
+    """One difference for every metric that has values in both, paired by image."""
+    shared = [image for image in first if image in second]
+    for metric in next(iter(first.values())).scores:
+        pairs = [(first[image].scores[metric], second[image].scores.get(metric)) for image in shared]
+        known = [(one, two) for one, two in pairs if one is not None and two is not None]
+        if known:
+            yield _difference(first[shared[0]], metric, known)
+
+
+def _difference(line: Line, metric: str, known: Sequence[tuple[float, float]]) -> Difference:
+    return Difference(
+        line.dataset,
+        line.model,
+        line.recipe,
+        line.training_seed,
+        line.epoch,
+        line.defense,
+        line.attack,
+        line.batchnorm,
+        metric,
+        sum(one for one, _ in known) / len(known),
+        sum(two for _, two in known) / len(known),
+        mean_interval([two - one for one, two in known]),
+    )

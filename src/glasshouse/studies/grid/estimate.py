@@ -1,0 +1,204 @@
+"""What a plan will cost: its cases counted, and a few steps of each kind of work timed; nothing is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from glasshouse import attacks, defenses
+from glasshouse.attacks.base import InversionAttack, with_steps
+from glasshouse.functional.threads import one_thread
+from glasshouse.models import own
+from glasshouse.registry import all_settings
+from glasshouse.studies.case import Case
+from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.grid.targets import Lessons, School, Target, guard_of, targets_of
+from glasshouse.studies.materials import Materials, from_dataset
+from glasshouse.studies.runner import RunProgress
+from glasshouse.studies.study import Victim, audited_networks, expand, public_images_for, usable_attacks
+from glasshouse.studies.subjects import Subject
+from glasshouse.studies.tuning import CALIBRATION, STEP_FACTORS
+from glasshouse.studies.victim import share
+from glasshouse.types import JSON, no_progress
+
+SAMPLE = 32  # images that a training is timed on
+FEW, MORE = 2, 6  # steps that an attack is timed with: the difference is the cost of a step
+HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How much there is to do: networks, cases, hours on one core, and bytes on disk."""
+
+    targets: int
+    cases: int
+    training_hours: float
+    tuning_hours: float
+    attacking_hours: float
+    disk: int
+    workers: int
+
+    @property
+    def hours(self) -> float:
+        """From beginning to end with these workers; attacks are tuned one after another."""
+        return self.tuning_hours + (self.training_hours + self.attacking_hours) / self.workers
+
+    def to_json(self) -> JSON:
+        """The estimate as plain JSON."""
+        return {**dataclasses.asdict(self), "hours": self.hours}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One model on one data set."""
+
+    dataset: str
+    model: str
+    lessons: Lessons
+    materials: Materials
+    targets: tuple[Target, ...]
+
+
+def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, progress: RunProgress) -> Estimate:
+    """Count the cases of a plan and time samples of its work, on one thread as workers have."""
+    parts = list(_parts(grid, root, download))
+    training = tuning = attacking = 0.0
+    cases = weights = pictures = 0
+    with one_thread():
+        for number, part in enumerate(parts):
+            progress(number, len(parts))
+            training += _training(grid, part)
+            expanded = list(_cases(grid, part))
+            seconds = _timed(grid, part, expanded)
+            attacking += sum(seconds[_kind(case)] for case in expanded)
+            tuning += _tuning(grid, expanded, seconds)
+            cases += len(expanded)
+            weights += sum(len(own.to_weights(_network(part, one))) * len(one.checkpoints) for one in part.targets)
+            pictures += (grid.images + sum(len(case.images) for case in expanded)) * math.prod(part.lessons.spec.shape)
+        progress(len(parts), len(parts))
+    networks = sum(len(part.targets) for part in parts)
+    return Estimate(
+        networks, cases, training / HOUR, tuning / HOUR, attacking / HOUR, disk=weights + pictures, workers=workers
+    )
+
+
+def _parts(grid: Grid, root: Path | None, download: bool) -> Iterator[_Part]:
+    of = partial(Lessons.of, count=grid.training_images, seed=grid.seed, root=root, download=download)
+    lessons = {name: of(name) for name in grid.datasets}
+    targets = targets_of(grid, lessons)
+    for name in grid.datasets:
+        own_images = from_dataset(
+            name, grid.images, grid.seed, size=None, root=root, download=download, public=grid.public
+        )
+        for model in grid.models:
+            chosen = tuple(one for one in targets if (one.dataset, one.model) == (name, model))
+            yield _Part(name, model, lessons[name], own_images, chosen)
+
+
+def _network(part: _Part, target: Target) -> nn.Module:
+    return guard_of(target.recipe).on_model(own.build(part.model, part.lessons.spec, seed=0)).eval()
+
+
+def _training(grid: Grid, part: _Part) -> float:
+    """Seconds that all networks of a part take to train: one epoch of a sample by each recipe, the second of two."""
+    images, labels = part.lessons.images[:SAMPLE], part.lessons.labels[:SAMPLE]
+    school = School({part.dataset: Lessons(part.lessons.spec, images, labels, images[:1], labels[:1])})
+    spent: dict[str, float] = {}
+    for target in part.targets:
+        if target.recipe not in spent:
+            sample = replace(target, epochs=1, checkpoints=(1,), batch=min(target.batch, SAMPLE))
+            spent[target.recipe] = min(
+                school.perform([sample, sample], no_progress), key=lambda one: one.seconds
+            ).seconds
+    passes = grid.epochs * len(part.lessons.labels) / len(labels)
+    return sum(spent[target.recipe] for target in part.targets) * passes
+
+
+def _cases(grid: Grid, part: _Part) -> Iterator[Case]:
+    """The cases of a part, as they will be but for their weights."""
+    plan = grid.audit(part.dataset, part.model)
+    subject = Subject.of(part.dataset, part.materials.spec, part.materials)
+    usable = _attacks(grid, part)
+    for recipes, behind in grid.pairings():
+        rounds = {
+            target.round(epoch): _network(part, target)
+            for target in part.targets
+            if target.recipe in recipes
+            for epoch in target.checkpoints
+        }
+        victims = [Victim(name, network, name) for name, network in rounds.items()]
+        yield from expand(replace(plan, defenses=behind), usable, victims, subject.records, part.model, "")
+
+
+def _attacks(grid: Grid, part: _Part) -> list[tuple[str, InversionAttack]]:
+    plan = grid.audit(part.dataset, part.model)
+    network = own.build(part.model, part.lessons.spec, seed=0).eval()
+    return usable_attacks(plan, part.materials.spec, audited_networks(plan, [network]))
+
+
+def _kind(case: Case) -> tuple[str, str]:
+    """What cases have in common that take equally long."""
+    return case.attack_spec, case.batchnorm
+
+
+def _timed(grid: Grid, part: _Part, cases: list[Case]) -> Mapping[tuple[str, str], float]:
+    """Seconds of one case of each kind, from a few steps on a fresh network without a defense."""
+    kinds = {_kind(case): case for case in cases}
+    return {kind: _seconds(grid, part, case) for kind, case in kinds.items()}
+
+
+def _seconds(grid: Grid, part: _Part, case: Case) -> float:
+    attack = attacks.create(case.attack_spec)
+    steps: int | None = all_settings(attack).get("steps")
+    if steps is None or steps <= MORE:
+        return _spent(grid, part, case, attack)
+    few, more = (_spent(grid, part, case, with_steps(attack, count)) for count in (FEW, MORE))
+    return few + max(more - few, 0.0) / (MORE - FEW) * (steps - FEW)
+
+
+def _spent(grid: Grid, part: _Part, case: Case, attack: InversionAttack) -> float:
+    """How long one attack takes here and now."""
+    batch = len(case.images)
+    images, labels = part.materials.images[:batch], part.materials.labels[:batch]
+    network = own.build(part.model, part.lessons.spec, seed=0).eval()
+    rng = torch.Generator().manual_seed(0)
+    seen = share(
+        network,
+        images,
+        labels,
+        defenses.create("none"),
+        image=part.materials.spec,
+        batchnorm=case.batchnorm,
+        give_labels=case.labels == "given",
+        rng=rng,
+        conditions=case.conditions,
+        batches=attack.batches(batch),
+        public=public_images_for(part.materials, [(case.attack, attack)], grid.seed),
+    ).seen
+    began = time.perf_counter()
+    attack.attack_all(network, [seen], rngs=[rng], progress=no_progress)
+    return time.perf_counter() - began
+
+
+def _tuning(grid: Grid, cases: list[Case], seconds: Mapping[tuple[str, str], float]) -> float:
+    """Seconds of the search before the attacks: every candidate attacks some public images."""
+    if not grid.tune:
+        return 0.0
+    groups = {(case.weights, case.batchnorm, case.defense, case.attack): case for case in cases}
+    return sum(_tries(case) * seconds[_kind(case)] for case in groups.values())
+
+
+def _tries(case: Case) -> float:
+    """How many cases a search is worth."""
+    attack = attacks.create(case.attack_spec).tunable()
+    candidates = 1 + sum(len(values) for _, values in attack.grid)
+    with_other_steps = sum(STEP_FACTORS) if attack.grid and "steps" in all_settings(attack) else 0.0
+    return CALIBRATION / len(case.images) * (candidates + with_other_steps)

@@ -1,0 +1,167 @@
+"""The tables of a grid study: rows with intervals, shares seen, networks with their accuracy; the same as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from glasshouse.errors import StudyError
+from glasshouse.files import write_atomic
+from glasshouse.store import CaseRecord
+from glasshouse.studies.grid.plan import FRESH, Grid
+from glasshouse.studies.grid.targets import Target
+from glasshouse.studies.results import Failed, Identified, Row, Setup, Table, interval_json, row_json, setup_json
+from glasshouse.types import JSON, finite_or_none
+from glasshouse.versions import versions
+
+SCHEMA = 1
+RESULT_FILE = "study.json"
+UNTRAINED = "fresh"
+PARTS = {"schema", "settings", "rows", "floor", "identified", "targets", "failures", "pending", "sources"}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an attacked network comes from: its recipe, the seed and epochs of its training, and its accuracy."""
+
+    recipe: str
+    training_seed: int
+    epoch: int
+    accuracy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A data set: the terms of its images, and what each had to be told from."""
+
+    dataset: str
+    terms: str
+    gallery: str
+    judges: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """One network of the plan: pending, done or failed, with what became of it."""
+
+    target: Target
+    state: str
+    reason: str | None
+    accuracy: dict[str, float]
+    seconds: float | None
+
+    def to_json(self) -> JSON:
+        """The row as plain JSON; the accuracies are by epoch."""
+        facts = {"state": self.state, "reason": self.reason, "accuracy": self.accuracy, "seconds": self.seconds}
+        return {**self.target.described(), **facts}
+
+
+@dataclass(frozen=True, eq=False)
+class GridResult:
+    """All that a grid study found."""
+
+    directory: Path
+    grid: Grid
+    origins: dict[tuple[str, str, str], Origin]
+    sources: tuple[Source, ...]
+    targets: tuple[TargetRow, ...]
+    rows: tuple[Row, ...]
+    floor: tuple[Row, ...]
+    identified: tuple[Identified, ...]
+    failures: tuple[Failed, ...]
+    pending: int
+    seconds: float
+    versions: dict[str, str] = field(default_factory=versions)
+
+    def origin(self, setup: Setup) -> JSON:
+        """Where the network of a setup comes from, as plain JSON."""
+        return dataclasses.asdict(self.origins[setup.dataset, setup.model, setup.threat.round])
+
+    def to_json(self) -> JSON:
+        """The machine-readable results: ``study.json``."""
+        return {
+            "schema": SCHEMA,
+            "settings": {**dataclasses.asdict(self.grid), "versions": self.versions},
+            "rows": [{**row_json(row), **self.origin(row.setup)} for row in self.rows],
+            "floor": [row_json(row) for row in self.floor],
+            "identified": [
+                {**setup_json(one.setup), **self.origin(one.setup), **interval_json(one.share)}
+                for one in self.identified
+            ],
+            "targets": [one.to_json() for one in self.targets],
+            "failures": [
+                {**setup_json(one.setup), **self.origin(one.setup), "images": list(one.images), "reason": one.reason}
+                for one in self.failures
+            ],
+            "pending": self.pending,
+            "seconds": self.seconds,
+            "sources": [dataclasses.asdict(one) for one in self.sources],
+        }
+
+    def save(self) -> Path:
+        """Write ``study.json`` into the study's directory."""
+        path = self.directory / RESULT_FILE
+        write_atomic(path, json.dumps(self.to_json(), indent=1, allow_nan=False).encode())
+        return path
+
+
+def collect(
+    grid: Grid, directory: Path, tables: Sequence[Table], targets: Iterable[Target], records: Iterable[CaseRecord]
+) -> GridResult:
+    """Gather the tables of all data sets, and what became of every network of the plan."""
+    found = {record.key: record for record in records}
+    rows = tuple(_target_row(target, found[target.key()]) for target in targets)
+    return GridResult(
+        directory=directory,
+        grid=grid,
+        origins=_origins(rows),
+        sources=tuple(_source(table) for table in tables),
+        targets=rows,
+        rows=tuple(row for table in tables for row in table.rows()),
+        floor=tuple(row for table in tables for row in table.floor()),
+        identified=tuple(one for table in tables for one in table.identified()),
+        failures=tuple(one for table in tables for one in table.failures()),
+        pending=sum(table.pending() for table in tables),
+        seconds=sum(table.seconds() for table in tables),
+    )
+
+
+def _source(table: Table) -> Source:
+    own = table.subject
+    return Source(own.dataset, own.terms, own.gallery_origin, tuple(table.measures.judges), own.skipped)
+
+
+def _target_row(target: Target, record: CaseRecord) -> TargetRow:
+    outcome = record.outcome if record.state == "done" else {}
+    return TargetRow(target, record.state, record.reason, outcome.get("accuracy", {}), outcome.get("seconds"))
+
+
+def _origins(rows: Sequence[TargetRow]) -> dict[tuple[str, str, str], Origin]:
+    """Where every network comes from, by data set, model and round; what is fresh belongs to no recipe."""
+    found: dict[tuple[str, str, str], Origin] = {}
+    for row in rows:
+        target = row.target
+        for epoch in target.checkpoints:
+            recipe = UNTRAINED if epoch == FRESH else target.recipe
+            accuracy = finite_or_none(row.accuracy.get(str(epoch)))
+            own = Origin(recipe, target.seed, epoch, accuracy)
+            found.setdefault((target.dataset, target.model, target.round(epoch)), own)
+    return found
+
+
+def read_results(directory: Path) -> JSON:
+    """Read the machine-readable results of a grid study."""
+    path = directory / RESULT_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StudyError(f"{directory} holds no {RESULT_FILE}: run 'glasshouse study run {directory}' first.") from None
+    except (OSError, ValueError) as error:
+        raise StudyError(f"{path} cannot be read ({error}): run the study again.") from error
+    if not isinstance(found, dict) or not found.keys() >= PARTS:
+        raise StudyError(f"{path} holds no study: run the study again.")
+    return found

@@ -1,0 +1,86 @@
+"""How far a grid study is, from its directory alone, also while a run is working on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse.store import DATABASE_FILE, CaseRecord, Store
+from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.reading import read_grid
+from glasshouse.types import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many of the things that a plan asks for are done, failed and left."""
+
+    done: int
+    failed: int
+    left: int
+
+    @classmethod
+    def of(cls, records: Sequence[CaseRecord], planned: int) -> Count:
+        """Count records; of ``planned`` things those without a record are left."""
+        states = Counter(record.state for record in records)
+        return cls(states["done"], states["failed"], max(planned, len(records)) - states["done"] - states["failed"])
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a study is; cases are counted once every network is trained, until then ``cases`` is None."""
+
+    title: str
+    targets: Count
+    cases: Count | None
+    failures: tuple[tuple[str, str], ...]
+    disk: int
+
+    def to_json(self) -> JSON:
+        """The status as plain JSON."""
+        return dataclasses.asdict(self)
+
+
+def status(directory: Path) -> Status:
+    """Look at a study; nothing is locked and nothing is written."""
+    grid = read_grid(directory)
+    targets, cases = _records(directory)
+    networks = Count.of(targets, _networks(grid))
+    named = [(_network(one), one) for one in targets] + [(_case(one), one) for one in cases]
+    failures = tuple((name, one.reason or "unknown") for name, one in named if one.state == "failed")
+    known = Count.of(cases, 0) if cases and not networks.left else None
+    return Status(grid.title, networks, known, failures, disk(directory))
+
+
+def disk(directory: Path) -> int:
+    """How many bytes a directory holds."""
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def _records(directory: Path) -> tuple[list[CaseRecord], list[CaseRecord]]:
+    """What the store knows of the networks and cases that the plan asks for; nothing before the first run."""
+    if not (directory / DATABASE_FILE).is_file():
+        return [], []
+    store = Store(directory / DATABASE_FILE)
+    try:
+        targets, cases = store.targets(), store.cases()
+    finally:
+        store.close()
+    return [one for one in targets if one.planned], [one for one in cases if one.planned]
+
+
+def _networks(grid: Grid) -> int:
+    return len(grid.datasets) * len(grid.models) * len(grid.recipes) * len(grid.seeds)
+
+
+def _network(record: CaseRecord) -> str:
+    facts = record.described
+    return f"{facts['dataset']}, {facts['model']}, {facts['recipe']}, seed {facts['seed']}"
+
+
+def _case(record: CaseRecord) -> str:
+    facts = record.described
+    return f"{facts['dataset']}, {facts['model']}, {facts['round']}, {facts['defense']}, {facts['attack']}"

@@ -1,0 +1,74 @@
+"""Every defense beside one another: what it costs in accuracy, and what a tuned attack still sees behind it.
+
+Each network is trained behind the defense that it then shares gradients behind, so that accuracy and leakage stand in
+one row. Seconds are those of attack and training; membership and linkage are measured by commands of their own.
+"""
+
+from __future__ import annotations
+
+from glasshouse.studies.grid.plan import Grid
+
+IMAGES = (
+    "image_noise:sigma=50",
+    "pixelate:factor=4",
+    "mixup",
+    "instahide",
+    "visual_mixer",
+    "ats:policy=3-1-7",
+    "csvar",
+    "csvar_exchange",
+)
+COMPUTED = ("soteria", "dp_sgd:epsilon=8")
+GRADIENTS = (
+    "gaussian:sigma=0.001",
+    "gaussian:sigma=0.01",
+    "laplace:scale=0.01",
+    "prune:percent=70",
+    "prune:percent=90",
+    "clip:norm=1,noise=0.01",
+)
+DEFENSES = ("none", *IMAGES, *COMPUTED, *GRADIENTS)
+#: A defense of gradients acts while its network is trained as it does on what is shared.
+RECIPES = ("none", *IMAGES, *COMPUTED, *(f"{defense},at=training" for defense in GRADIENTS))
+METRICS = ("mse", "psnr", "ssim", "lpips", "semsim")
+
+
+def laptop() -> Grid:
+    """Hours: one small network on colour images and on faces."""
+    return Grid(
+        title="Defenses, laptop scale",
+        datasets=("cifar10", "orl_faces:size=32"),
+        models=("resnet20:width=8",),
+        recipes=RECIPES,
+        training_images=2000,
+        epochs=12,
+        checkpoints=(12,),
+        training_batch=32,
+        lr=0.05,
+        images=8,
+        attacks=("invgrad:steps=300",),
+        defenses=DEFENSES,
+        paired=True,
+        metrics=METRICS,
+        tune=True,
+    )
+
+
+def paper() -> Grid:
+    """For a cluster: three networks, three seeds, before and after training, two attacks."""
+    return Grid(
+        title="Defenses",
+        datasets=("cifar10", "cifar100", "orl_faces:size=64", "caltech101:size=64"),
+        models=("resnet20", "convnet8", "mobilenet_v2"),
+        recipes=RECIPES,
+        epochs=100,
+        checkpoints=(0, 100),
+        seeds=(0, 1, 2),
+        images=100,
+        attacks=("invgrad:steps=4000", "gradattack:steps=4000"),
+        defenses=DEFENSES,
+        paired=True,
+        batchnorm=("eval", "train"),
+        metrics=(*METRICS, "fid", "kid"),
+        tune=True,
+    )

@@ -1,0 +1,144 @@
+"""Tasks on a Ray cluster: workers on any machine get a copy of the bench, only the driver writes."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from glasshouse import checks
+from glasshouse.errors import StudyError
+from glasshouse.studies.executors import (
+    RETRIES,
+    Executor,
+    Failure,
+    Finished,
+    JobT,
+    ResultT,
+    Watch,
+    Workbench,
+    perform,
+    refuse_objects,
+)
+
+LOCAL = "local"
+LOOK_AGAIN = 10.0  # seconds after which the cluster is asked anew how many cores it has
+
+
+@dataclass(frozen=True, slots=True)
+class Ray(Executor):
+    """Ray tasks of one core each; what dies with its worker or node is tried again elsewhere, by Ray itself.
+
+    ``address`` is 'local' for a cluster of ``workers`` on this machine, 'auto' for the one this machine belongs to, or
+    ray://HOST:PORT.
+    """
+
+    workers: int
+    address: str = LOCAL
+
+    def work(
+        self,
+        tasks: Sequence[tuple[JobT, ...]],
+        bench: Workbench[JobT, ResultT],
+        *,
+        watch: Watch,
+        deadline: float,
+    ) -> Iterator[Finished[JobT, ResultT]]:
+        """Yield tasks as the cluster finishes them; as many are under way as it has cores."""
+        refuse_objects(bench)
+        if not tasks:
+            return
+        with _connected(self.address, self.workers) as ray:
+            crew = _Crew(ray, bench)
+            left = list(tasks)
+            try:
+                while left or crew.running:
+                    while left and len(crew.running) < crew.cores() and time.monotonic() < deadline:
+                        crew.begin(left.pop(0))
+                    if not crew.running:
+                        return
+                    yield from crew.finished(left)
+            finally:
+                crew.dismiss()
+
+
+class _Crew:
+    """The tasks that are under way on a cluster."""
+
+    def __init__(self, ray: Any, bench: Workbench[Any, Any]) -> None:
+        self._ray = ray
+        self._name = secrets.token_hex(8)
+        # in a list Ray does not fetch it for every task: a worker fetches it once
+        self._parcel = [ray.put(bench.packed())]
+        self._step = ray.remote(num_cpus=1, max_retries=RETRIES)(_in_worker)
+        self.running: dict[Any, tuple[Any, ...]] = {}
+
+    def cores(self) -> int:
+        """How many tasks the cluster can work on at once, by now."""
+        return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
+
+    def begin(self, task: tuple[Any, ...]) -> None:
+        """Hand a task to the cluster."""
+        self.running[self._step.remote(self._name, self._parcel, task)] = task
+
+    def finished(self, left: list[tuple[Any, ...]]) -> Iterator[Finished[Any, Any]]:
+        """Yield what is finished by now; a task of several jobs that killed its workers is begun anew, job by job."""
+        done, _ = self._ray.wait(list(self.running), timeout=LOOK_AGAIN)
+        for reference in done:
+            task = self.running.pop(reference)
+            try:
+                yield task, self._ray.get(reference)
+            except self._ray.exceptions.RayTaskError as error:  # a bug of ours, with the worker's traceback
+                raise error.as_instanceof_cause() from None
+            except self._ray.exceptions.RayError as error:
+                if len(task) > 1:  # whichever job it is, the others must not pay for it
+                    left[:0] = [(job,) for job in task]
+                    continue
+                reason = f"The worker died {RETRIES + 1} times in the middle of this case: {type(error).__name__}."
+                yield task, [Failure(reason)]
+
+    def dismiss(self) -> None:
+        """Stop what is still under way, after an interrupt for example."""
+        for reference in self.running:
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                self._ray.cancel(reference, force=True)
+
+
+_benches: dict[str, Workbench[Any, Any]] = {}
+
+
+def _in_worker(name: str, parcel: list[Any], task: tuple[Any, ...]) -> list[Any]:
+    """Work on a task with the bench of that name, which is fetched and unpacked once in each worker process."""
+    import ray
+    import torch
+
+    if name not in _benches:
+        torch.set_num_threads(1)
+        _benches.clear()  # one at a time: those of earlier stages are not needed any more
+        _benches[name] = ray.get(parcel[0]).unpacked()
+    return perform(_benches[name], task, lambda key, share: None)
+
+
+@contextlib.contextmanager
+def _connected(address: str, workers: int) -> Iterator[Any]:
+    """Ray, connected; a connection that somebody else made is used and left alone."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+    with checks.from_extra("ray", "Engine 'ray'"):
+        import ray
+    if ray.is_initialized():
+        yield ray
+        return
+    own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise StudyError(f"There is no Ray cluster at '{address}' ({error}): begin one: 'ray start --head'.") from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()

@@ -1,0 +1,97 @@
+"""Reading the plan of a study that somebody may have edited: all that it names is built once, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse import attacks, data, defenses, membership, metrics, models, plans
+from glasshouse.errors import GlasshouseError, StudyError
+from glasshouse.models import own
+from glasshouse.studies.audit import refuse_training_defense
+from glasshouse.studies.federations.plan import Federations
+from glasshouse.studies.grid.plan import NAME, SCHEMA, Grid
+from glasshouse.studies.grid.targets import refuse_idle
+from glasshouse.studies.study import PLAN_FILE
+
+AnyPlan = Grid | Federations
+
+#: What builds, or refuses, one entry of a list of SPECs.
+Builder = Callable[[str], object]
+
+
+def _dataset(text: str) -> None:
+    """Refuse a data set that nobody knows; its files are looked for later."""
+    name = text.partition(":")[0]
+    if name in data.datasets.names():
+        data.datasets.create(text)
+    elif not (text.endswith(".npz") or "/" in text or Path(text).is_dir()):
+        data.datasets.get(name)
+
+
+def _model(text: str) -> None:
+    if own.is_own(text):
+        raise StudyError(f"'{text}' is a factory of your own, but a study trains models by SPEC only: give one.")
+    models.models.create(text)
+
+
+def _defense(text: str) -> None:
+    refuse_training_defense(text, defenses.create(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of study: its plan, and what builds the entries of its lists."""
+
+    plan: type[AnyPlan]
+    builders: Mapping[str, Builder]
+
+
+KINDS = {
+    NAME: Kind(
+        Grid,
+        {
+            "datasets": _dataset,
+            "models": _model,
+            "recipes": refuse_idle,
+            "attacks": attacks.create,
+            "defenses": _defense,
+            "metrics": metrics.create,
+        },
+    ),
+    "federations": Kind(
+        Federations,
+        {"datasets": _dataset, "models": _model, "defenses": defenses.create, "membership": membership.create},
+    ),
+}
+
+
+def to_toml(plan: AnyPlan) -> str:
+    """A plan as commented TOML that says which kind it is."""
+    (name,) = (name for name, kind in KINDS.items() if kind.plan is type(plan))
+    return plans.to_toml(plan, schema=SCHEMA, name=name)
+
+
+def read_plan(directory: Path) -> AnyPlan:
+    """The plan of a study's directory; what is wrong with it is said with file and line."""
+    file = directory / PLAN_FILE
+    if not file.is_file():
+        raise StudyError(f"{directory} holds no {PLAN_FILE}: write one with 'glasshouse study new {directory}'.")
+    kind = KINDS[plans.kind_of(file, KINDS, NAME)]
+    written = plans.read(file, kind.plan, schema=SCHEMA)
+    for name, build in kind.builders.items():
+        for text in getattr(written.plan, name):
+            try:
+                build(text)
+            except GlasshouseError as error:
+                raise written.error(error, name, text) from error
+    return written.plan
+
+
+def read_grid(directory: Path) -> Grid:
+    """The plan of a grid study; other kinds have no reconstructions to look at."""
+    plan = read_plan(directory)
+    if not isinstance(plan, Grid):
+        raise StudyError(f"{directory} is a study of federations, without reconstructions: see its study.json.")
+    return plan

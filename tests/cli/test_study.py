@@ -1,0 +1,90 @@
+"""``glasshouse study`` from an empty directory to a table, as people use it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from glasshouse.cli.main import app
+from glasshouse.errors import StudyError
+from glasshouse.studies.grid.plan import Grid, to_toml
+
+SMALL = Grid(
+    title="small",
+    datasets=("digits:size=16",),
+    models=("lenet:width=4",),
+    training_images=16,
+    training_batch=16,
+    epochs=1,
+    checkpoints=(0, 1),
+    images=2,
+    attacks=("invgrad:steps=2",),
+    metrics=("mse", "psnr"),
+)
+
+
+def glasshouse_here(*words, code=0):
+    """The command line in this process."""
+    done = CliRunner().invoke(app, ["study", *map(str, words)])
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "study"
+    folder.mkdir()
+    (folder / "study.toml").write_text(to_toml(SMALL))
+    log = folder.parent / "log"
+    done = glasshouse_here("run", folder, "--engine", "inline", "--log", log)
+    assert "small: what could be seen" in done.stdout
+    assert "Training: 1.0 of 1 networks" in log.read_text()
+    assert "Attacking: 4.0 of 4 cases" in log.read_text()
+    return folder
+
+
+def test_a_new_plan_is_written_once(tmp_path):
+    assert "study.toml" in glasshouse_here("new", tmp_path / "a", "--preset", "audit").stdout
+    again = CliRunner().invoke(app, ["study", "new", str(tmp_path / "a")])
+    assert isinstance(again.exception, StudyError)
+    unknown = CliRunner().invoke(app, ["study", "new", str(tmp_path / "b"), "--preset", "adit"])
+    assert "Did you mean 'audit'" in str(unknown.exception)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_run_without_time_says_what_is_left(tmp_path):
+    (tmp_path / "study.toml").write_text(to_toml(SMALL))
+    done = glasshouse_here("run", tmp_path, "--engine", "inline", "--quiet", "--minutes", "0")
+    assert "Left: 1 of 1 networks" in done.stdout
+
+
+def test_json_is_all_that_goes_to_standard_output(directory):
+    found = json.loads(glasshouse_here("run", directory, "--engine", "inline", "--quiet", "--json").stdout)
+    assert found["settings"]["title"] == "small"
+    counts = json.loads(glasshouse_here("status", directory, "--json").stdout)
+    assert counts["cases"] == {"done": 4, "failed": 0, "left": 0}
+
+
+def test_the_dry_run_counts_and_leaves_nothing_behind(tmp_path):
+    (tmp_path / "study.toml").write_text(to_toml(SMALL))
+    done = glasshouse_here("run", tmp_path, "--dry-run", "--quiet")
+    assert "1 networks to train, 4 cases to attack" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
+
+
+def test_status_export_compare_and_report(directory, tmp_path):
+    assert "networks" in glasshouse_here("status", directory).stdout
+    assert "4 reconstructions" in glasshouse_here("export", directory, tmp_path / "table.csv").stdout
+    assert len((tmp_path / "table.csv").read_text().splitlines()) == 5
+    assert "Differences, paired by image" in glasshouse_here("compare", directory, directory).stdout
+    assert "index.html" in glasshouse_here("report", directory).stdout.replace("\n", "")
+
+
+def test_a_plan_that_is_wrong_is_one_line_and_exit_code_two(directory, tmp_path, glasshouse):
+    (tmp_path / "study.toml").write_text(to_toml(SMALL).replace("invgrad", "invgard"))
+    done = glasshouse("study", "run", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "study.toml, line" in done.stderr

@@ -1,0 +1,93 @@
+"""The page of a grid study stands alone, sorts, slides, and advises no more than its numbers carry."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from glasshouse.reports.grid import write_grid_report
+from glasshouse.reports.grid_advice import advice, headline
+from glasshouse.reports.grid_figures import front
+from glasshouse.reports.grid_view import agreement, leaderboard
+from glasshouse.studies.audit import Running
+from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.grid.program import carry_out
+from glasshouse.studies.grid.results import read_results
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    grid = Grid(
+        title="a <b> study",
+        datasets=("digits:size=16",),
+        models=("lenet:width=4",),
+        training_images=16,
+        training_batch=16,
+        epochs=1,
+        checkpoints=(0, 1),
+        images=2,
+        attacks=("invgrad:steps=2",),
+        defenses=("none", "prune:percent=90"),
+        metrics=("mse", "psnr", "ssim"),
+    )
+    folder = tmp_path_factory.mktemp("grid") / "study"
+    carry_out(grid, folder, Running())
+    return folder
+
+
+def test_the_page_stands_alone_and_escapes(directory):
+    page = write_grid_report(directory).read_text(encoding="utf-8")
+    assert "a &lt;b&gt; study" in page
+    assert "a <b> study" not in page
+    assert re.findall(r'(?:src|href)="(?!data:image/png|#)', page) == []
+    assert page.count('type="range"') == 8
+    assert page.count("<svg") == 1
+    assert len(page) < 1_000_000
+
+
+def test_the_leaderboard_has_every_setup_once_the_worst_first(directory):
+    found = leaderboard(read_results(directory))
+    assert found.heads == ("network", "defense")
+    assert "model lenet:width=4" in found.same
+    assert len(found.places) == len({place.names for place in found.places}) == 4
+    orders = [place.seen.order for place in found.places]
+    assert orders == sorted(orders, reverse=True)
+    assert all(len(place.values) == 3 for place in found.places)
+
+
+def test_metrics_that_are_functions_of_one_another_agree():
+    threat = {"round": "r", "batchnorm": "eval"}
+    setup = {"dataset": "d", "model": "m", "attack": "a", "threat": threat}
+    errors = {"w": 0.1, "x": 0.2, "y": 0.3, "z": 0.4}
+    rows = [{**setup, "defense": name, "metric": "mse", "mean": error} for name, error in errors.items()]
+    rows += [{**setup, "defense": name, "metric": "psnr", "mean": 9 - error} for name, error in errors.items()]
+    found = agreement({"rows": rows, "settings": {"metrics": ["mse", "psnr"]}})
+    assert [values for _, values in found] == [["1.00", "1.00"], ["1.00", "1.00"]]
+
+
+def seen(defense, mean, low, high, accuracy):
+    return {"dataset": "d", "model": "m", "defense": defense, "mean": mean, "low": low, "high": high} | {
+        "images": 50,
+        "accuracy": accuracy,
+    }
+
+
+def test_advice_credits_a_defense_only_where_the_intervals_are_apart():
+    bare = seen("none", 0.8, 0.7, 0.9, 0.6)
+    found = {"identified": [bare, seen("csvar", 0.1, 0.0, 0.2, 0.4), seen("prune", 0.7, 0.6, 0.8, 0.6)]}
+    text = " ".join(advice(found))
+    assert "do not share undefended" in text
+    assert "csvar leaves most accuracy (40%)" in text
+    assert "too few images to tell whether these helped: prune" in text
+    assert "80% of 50" in headline(found)
+
+
+def test_advice_says_when_nothing_can_be_said():
+    assert "no defense can be credited" in advice({"identified": [seen("csvar", 0.1, 0.0, 0.2, 0.4)]})[0]
+    assert "Try stronger attacks" in advice({"identified": [seen("none", 0.0, 0.0, 0.1, 0.4)]})[0]
+    assert headline({"identified": []}) == "Nothing was finished yet, so nothing can be said."
+
+
+def test_the_front_holds_what_nothing_beats_in_both():
+    assert front([(0.9, 0.8), (0.5, 0.1), (0.6, 0.9), (0.7, 0.3), (0.4, 0.1)]) == [(0.5, 0.1), (0.7, 0.3), (0.9, 0.8)]

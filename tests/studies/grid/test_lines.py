@@ -1,0 +1,101 @@
+"""What leaves a grid study: a line for each reconstruction, as CSV and Parquet, and differences between studies."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from glasshouse.errors import SettingError, StudyError
+from glasshouse.store import DATABASE_FILE, Score, Store
+from glasshouse.studies.grid.comparison import compare
+from glasshouse.studies.grid.export import export, to_csv, to_parquet
+from glasshouse.studies.grid.lines import lines
+from glasshouse.studies.grid.status import status
+
+
+@pytest.fixture(scope="module")
+def table(finished):
+    return lines(finished)
+
+
+def test_means_of_the_lines_are_the_rows_of_the_study(finished, table):
+    for row in json.loads((finished / "study.json").read_text())["rows"]:
+        alike = [
+            line.scores[row["metric"]]
+            for line in table
+            if (line.dataset, line.recipe, line.epoch) == (row["dataset"], row["recipe"], row["epoch"])
+        ]
+        assert len(alike) == 2
+        assert sum(alike) / 2 == pytest.approx(row["mean"])
+
+
+def test_seen_is_what_the_study_counts(finished, table):
+    for one in json.loads((finished / "study.json").read_text())["identified"]:
+        alike = [line for line in table if (line.dataset, line.recipe) == (one["dataset"], one["recipe"])]
+        assert sum(line.seen for line in alike) / len(alike) == one["mean"]
+
+
+def test_csv_and_parquet_hold_the_same(table):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    written = list(csv.DictReader(io.StringIO(to_csv(table).decode())))
+    read = parquet.read_table(io.BytesIO(to_parquet(table))).to_pylist()
+    assert len(written) == len(read) == 12
+    for one, two in zip(written, read, strict=True):
+        assert one.keys() == two.keys()
+        assert float(one["psnr"]) == two["psnr"]
+        assert (one["recipe"], one["class_name"], int(one["epoch"])) == (two["recipe"], two["class_name"], two["epoch"])
+
+
+def test_a_table_without_lines_has_its_columns():
+    assert to_csv([]).decode().startswith("dataset,model,recipe")
+    assert to_parquet([])[:4] == b"PAR1"
+
+
+def test_an_unknown_suffix_is_refused(table, tmp_path):
+    with pytest.raises(SettingError, match=r"\.csv or \.parquet"):
+        export(table, tmp_path / "table.xlsx")
+
+
+def test_a_study_does_not_differ_from_itself(finished):
+    found = compare(finished, finished)
+    assert {(one.difference.mean, one.difference.images) for one in found} == {(0.0, 2)}
+    assert len(found) == 6 * 3
+
+
+def test_differences_are_second_minus_first(finished, study):
+    store = Store(study / DATABASE_FILE)
+    store.add_scores(
+        Score(key, place, name, value + 1)
+        for (key, place, name), value in store.scores().items()
+        if name.startswith("psnr") and value is not None
+    )
+    store.close()
+    found = {(one.metric, round(one.difference.mean, 9)) for one in compare(finished, study)}
+    assert found == {("mse", 0.0), ("psnr", 1.0), ("ssim", 0.0)}
+
+
+def test_studies_without_a_common_setup_are_refused(finished, study):
+    store = Store(study / DATABASE_FILE)
+    store.reset([one.key for one in store.cases()])
+    store.close()
+    with pytest.raises(StudyError, match="no finished setup in common"):
+        compare(finished, study)
+
+
+def test_status_counts_networks_cases_and_disk(finished):
+    found = status(finished)
+    assert (found.targets.done, found.targets.left) == (4, 0)
+    assert found.cases is not None
+    assert (found.cases.done, found.cases.failed, found.cases.left) == (12, 0, 0)
+    assert found.disk > (finished / "study.json").stat().st_size
+
+
+def test_status_before_any_run(finished, tmp_path):
+    (tmp_path / "study.toml").write_bytes((finished / "study.toml").read_bytes())
+    found = status(tmp_path)
+    assert (found.targets.left, found.cases) == (4, None)
+    with pytest.raises(StudyError, match="no results"):
+        lines(tmp_path)

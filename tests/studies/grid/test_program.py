@@ -1,0 +1,136 @@
+"""A grid study trains and attacks everything once, keeps it, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from glasshouse.errors import SettingError, StudyError
+from glasshouse.files import sole_owner
+from glasshouse.store import DATABASE_FILE, Store
+from glasshouse.studies.audit import Running
+from glasshouse.studies.bench import Bench
+from glasshouse.studies.grid.plan import to_toml
+from glasshouse.studies.grid.program import carry_out
+from glasshouse.studies.grid.targets import Lessons, School, targets_of
+from glasshouse.types import no_progress
+
+
+def results(directory):
+    """What a study found, without the time that it took."""
+    found = json.loads((directory / "study.json").read_text())
+    return found["rows"], found["identified"], [{**one, "seconds": None} for one in found["targets"]]
+
+
+def records(directory, kind):
+    store = Store(directory / DATABASE_FILE)
+    try:
+        return getattr(store, kind)()
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def idle(monkeypatch):
+    """A machine on which nothing is trained and nothing attacked."""
+
+    def refuse(*arguments):
+        raise AssertionError("this was done already")
+
+    monkeypatch.setattr(School, "perform", refuse)
+    monkeypatch.setattr(Bench, "perform", refuse)
+
+
+def test_what_is_done_is_found_again(grid, study, idle):
+    before = results(study)
+    done = carry_out(grid, study, Running())
+    assert (done.training.found, done.attacking.found) == (4, 12)
+    assert results(study) == before
+
+
+def test_a_fresh_network_is_attacked_once_whatever_the_recipes(finished):
+    rounds = [one.described["round"] for one in records(finished, "cases")]
+    assert rounds.count("fresh, seed 0") == 4  # two images of two data sets
+    assert len(rounds) == 12
+
+
+def test_damaged_weights_are_trained_again_to_the_same_result(grid, study):
+    before = results(study)
+    name = records(study, "targets")[-1].outcome["weights"]["2"]
+    (study / "models" / f"{name}.safetensors").write_bytes(b"damaged")
+    done = carry_out(grid, study, Running())
+    assert (done.training.done, done.training.found) == (1, 3)
+    assert results(study) == before
+
+
+@pytest.mark.parametrize("place", ["store.after_commit:3", "store.before_commit:5"])  # a network, a case
+def test_a_killed_run_goes_on_to_the_same_numbers(place, grid, finished, tmp_path, glasshouse):
+    directory = tmp_path / "study"
+    directory.mkdir()
+    part = replace(grid, datasets=grid.datasets[:1], recipes=("none",), checkpoints=(2,))
+    (directory / "study.toml").write_text(to_toml(part))
+    words = "study", "run", str(directory), "--engine", "inline", "--quiet"
+    assert glasshouse(*words, GLASSHOUSE_FAILPOINT=place).returncode < 0
+    again = glasshouse(*words)
+    assert again.returncode == 0, again.stderr
+    names = part.datasets[0], "none", 2
+    whole = [row for row in results(finished)[0] if (row["dataset"], row["recipe"], row["epoch"]) == names]
+    assert results(directory)[0] == whole
+
+
+def test_two_runs_at_once_are_refused(grid, study):
+    with sole_owner(study), pytest.raises(StudyError, match="Another run"):
+        carry_out(grid, study, Running())
+
+
+def test_a_recipe_that_acts_on_sharing_only_is_refused_before_anything_is_written(grid, tmp_path):
+    idle = replace(grid, recipes=("gaussian:sigma=0.1",))
+    with pytest.raises(SettingError, match="at=training"):
+        carry_out(idle, tmp_path / "study", Running())
+    assert not (tmp_path / "study" / "study.toml").exists()
+
+
+def test_checkpoints_are_the_same_every_time(grid):
+    lessons = {name: Lessons.of(name, 16, 0, root=None, download=False) for name in grid.datasets}
+    target = targets_of(grid, lessons)[1]
+    first, second = School(lessons).perform([target, target], no_progress)
+    assert first.weights == second.weights
+    assert first.weights.keys() == {0, 2}
+    assert first.weights[0] != first.weights[2]
+
+
+def test_when_the_time_is_over_nothing_is_begun(grid, tmp_path):
+    done = carry_out(grid, tmp_path / "study", Running(minutes=0))
+    assert (done.training.left, done.attacking.planned) == (4, 0)
+    found = json.loads((tmp_path / "study" / "study.json").read_text())
+    assert [one["state"] for one in found["targets"]] == ["pending"] * 4
+
+
+def test_an_edited_plan_goes_on_and_what_it_leaves_out_is_kept_but_not_shown(grid, study):
+    smaller = replace(grid, recipes=("none",), defenses=("none", "prune:percent=90"))
+    done = carry_out(smaller, study, Running())
+    assert (done.training.planned, done.training.found) == (2, 2)
+    assert (done.attacking.found, done.attacking.done) == (8, 8)
+    assert {row["recipe"] for row in done.result.to_json()["rows"]} == {"fresh", "none"}
+    assert sum(not one.planned for one in records(study, "cases")) == 4
+
+
+def test_paired_attacks_each_recipe_behind_its_own_defense(grid, study):
+    defenses = ("none", "prune:percent=90")
+    done = carry_out(replace(grid, defenses=defenses, paired=True), study, Running())
+    found = {(row["recipe"], row["defense"]) for row in done.result.to_json()["rows"]}
+    trained = {pair for pair in found if pair[0] != "fresh"}
+    assert trained == set(zip(grid.recipes, defenses, strict=True))
+    with pytest.raises(SettingError, match="paired"):
+        replace(grid, paired=True)
+
+
+def test_study_json_has_accuracy_beside_leakage_and_no_list_of_images(finished):
+    found = json.loads((finished / "study.json").read_text())
+    assert found["schema"] == 1
+    assert not found.keys() & {"images", "per_image"}
+    assert all(0 <= row["accuracy"] <= 1 for row in found["rows"])
+    assert {row["images"] for row in found["rows"]} == {2}
+    assert (found["pending"], found["failures"]) == (0, [])

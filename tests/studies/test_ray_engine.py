@@ -1,0 +1,57 @@
+"""Ray: the same numbers as in one process, also where a node dies in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from glasshouse.errors import MissingExtraError
+from glasshouse.studies.audit import Running
+from glasshouse.studies.grid.program import carry_out
+from glasshouse.studies.ray_engine import Ray
+
+
+@pytest.fixture
+def cluster():
+    """Two nodes of one core each, on this machine."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'glasshouse[ray]'")
+    from ray.cluster_utils import Cluster
+
+    small = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+    found = Cluster(initialize_head=True, head_node_args=small)
+    found.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    ray.init(address=found.address, log_to_driver=False)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, cluster):
+    dead = []
+
+    def kill_once(done, total):
+        if done >= 2 and not dead:
+            dead.append(cluster.worker_nodes.copy().pop())
+            cluster.remove_node(dead[0], allow_graceful=False)
+
+    done = carry_out(grid, tmp_path / "study", Running(engine="ray", progress=kill_once))
+    assert dead
+    assert (done.training.done, done.attacking.done, done.attacking.failed) == (4, 12, 0)
+    here, there = (json.loads((folder / "study.json").read_text())["rows"] for folder in (tmp_path / "study", finished))
+    assert here == there
+
+
+def test_without_ray_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"glasshouse\[ray\]"):
+        list(Ray(1).work([(None,)], Empty(), watch=lambda key, share: None, deadline=float("inf")))
+
+
+class Empty:
+    """A bench that is never worked on."""
+
+    module = None
