@@ -40,7 +40,7 @@ def test_rank_against_a_loop(case):
         for j in range(12):
             sure = float(values[i] - values[j])
             if owners[i] == owners[j] and sure > 0.1:
-                total += sure * math.log1p(math.exp(float(distances[i] - distances[j]) / 0.1))
+                total += sure * math.log1p(math.exp(float(distances[i] - distances[j]) / 0.03))
                 weight += sure
     assert float(rank(*case, 1.0)) == pytest.approx(total / weight, rel=1e-4)
 

@@ -65,7 +65,7 @@ class Recipe:
     margin: float = 1.0
     epochs: int = 60
     batch: int = 32
-    lr: float = 3e-3
+    lr: float = 3e-4
     momentum: float | None = None  # None for Adam
     weight_decay: float = 1e-4
     held_out: float = 0.2

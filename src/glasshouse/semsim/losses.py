@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 RECOGNISED = 0.5  # more than half of the votes
 SURE = 0.1  # grades closer than this are not worth an order
-SOFTNESS = 0.1  # distances closer than this are hardly an order
+SOFTNESS = 0.03  # distances closer than this are hardly an order
 
 
 class Loss(Protocol):

@@ -15,7 +15,7 @@ from glasshouse.types import BatchNorm
 SCHEMA = 1
 DEFAULT_ATTACKS = ("idlg:steps=60,restarts=2", "invgrad:tv=0.01")
 DEFAULT_DEFENSES = ("none", "gaussian:sigma=0.01", "prune:percent=70")
-DEFAULT_METRICS = ("mse", "psnr", "ssim", "lpips")
+DEFAULT_METRICS = ("mse", "psnr", "ssim", "lpips", "semsim")
 
 
 @dataclass(frozen=True, kw_only=True)
