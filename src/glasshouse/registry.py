@@ -189,7 +189,8 @@ def _convert(kind: str, name: str, cls: type, key: str, text: str) -> Any:
     known = [field.name for field in _fields(cls)]
     if key not in known:
         raise UnknownNameError(f"setting of {kind} {name}", key, known)
-    for option in get_args(hints[key]) if get_origin(hints[key]) in (Union, types.UnionType) else (hints[key],):
+    options = get_args(hints[key]) if get_origin(hints[key]) in (Union, types.UnionType) else (hints[key],)
+    for option in sorted(options, key=lambda option: option is not type(None)):  # 'none' would be a text as well
         value = _read(option, text)
         if value is not _UNREADABLE:
             return value
