@@ -57,7 +57,7 @@ def test_the_leaderboard_has_every_setup_once_the_worst_first(directory):
 
 
 def test_metrics_that_are_functions_of_one_another_agree():
-    threat = {"round": "r", "batchnorm": "eval"}
+    threat = {"round": "r", "batchnorm": "eval", "batch": 1, "labels": "given"}
     setup = {"dataset": "d", "model": "m", "attack": "a", "threat": threat}
     errors = {"w": 0.1, "x": 0.2, "y": 0.3, "z": 0.4}
     rows = [{**setup, "defense": name, "metric": "mse", "mean": error} for name, error in errors.items()]

@@ -56,3 +56,10 @@ def test_a_task_cut_short_ends_with_the_same_pictures(plan, tmp_path):
     cut, summary = audit_plan(plan, tmp_path / "cut", Running())
     assert (summary.found, summary.done) == (1, 5)
     assert [row.value for row in cut.rows] == [row.value for row in whole.rows]
+
+
+def test_models_with_the_same_weights_stay_apart(study):
+    """Fresh weights depend on shapes and the seed alone, so two models may have the same."""
+    twins = [dataclasses.replace(case, architecture="another", dataset="another") for case in study.cases]
+    for task in tasks([*study.cases, *twins]):
+        assert len({(case.architecture, case.dataset) for case in task}) == 1

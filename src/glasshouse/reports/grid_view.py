@@ -58,7 +58,8 @@ def network(row: JSON) -> str:
 def key(row: JSON) -> tuple[object, ...]:
     """What tells one setup of a study from another."""
     threat = row["threat"]
-    return row["dataset"], row["model"], threat["round"], row["defense"], row["attack"], threat["batchnorm"]
+    same = ("round", "batchnorm", "batch", "labels")
+    return row["dataset"], row["model"], row["defense"], row["attack"], *(threat[name] for name in same)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Bench:
     images: tuple[ImageRecord, ...]
     specs: Mapping[str, ImageSpec]
     module: nn.Module | None = None
-    _built: dict[str, nn.Module] = field(default_factory=dict, repr=False)
+    _built: dict[tuple[str, str, str], nn.Module] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel without the networks built here: a worker builds its own, from SPEC or file and weights."""
@@ -136,14 +136,15 @@ class Bench:
 
     def network(self, case: Case) -> nn.Module:
         """The model of a case with the weights that it names."""
-        if case.weights not in self._built:
+        key = case.dataset, case.architecture, case.weights  # fresh weights of two models may be the same
+        if key not in self._built:
             file = self.directory / "models" / f"{case.weights}.safetensors"
             image = self.specs[case.dataset]
             model = trained_network(case.model, image, file) if self.module is None else self.module
             if self.module is not None:
                 load_weights(model, file)
-            self._built = {case.weights: model.eval()}  # one at a time: two rounds may share one module
-        return self._built[case.weights]
+            self._built = {key: model.eval()}  # one at a time: two rounds may share one module
+        return self._built[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

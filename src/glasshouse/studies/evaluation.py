@@ -245,5 +245,5 @@ def _values(judgements: Judgements, axis: str) -> list[str]:
 
 
 def _name(spec: str) -> str:
-    """A SPEC without its settings."""
-    return spec.partition(":")[0]
+    """A SPEC without its settings, and without the word that it was tuned."""
+    return spec.partition(":")[0].partition(" ")[0]

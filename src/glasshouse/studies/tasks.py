@@ -33,6 +33,9 @@ def _kind(case: Case) -> tuple[object, ...]:
     own = case.defense_spec if changes else ""
     return (
         case.attack_spec,
+        case.dataset,
+        case.public,
+        case.architecture,
         case.weights,
         case.round,
         case.batchnorm,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from glasshouse.studies.grid import estimate as module
 from glasshouse.studies.grid.estimate import estimate
 
 
@@ -11,7 +12,8 @@ def estimated(grid):
     return estimate(grid, 2, root=None, download=False, progress=lambda done, total: None)
 
 
-def test_counts_are_those_of_the_study_and_longer_work_costs_more(grid):
+def test_counts_are_those_of_the_study_and_longer_work_costs_more(grid, monkeypatch):
+    monkeypatch.setattr(module, "_spent", lambda grid, part, case, attack: 1.0 + 0.01 * attack.steps)
     small = replace(grid, datasets=("digits:size=16",))
     found = estimated(small)
     assert (found.targets, found.cases) == (2, 6)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from glasshouse import data
 from glasshouse.errors import SettingError, StudyError
 from glasshouse.files import sole_owner
 from glasshouse.store import DATABASE_FILE, Store
@@ -92,8 +93,20 @@ def test_a_recipe_that_acts_on_sharing_only_is_refused_before_anything_is_writte
     assert not (tmp_path / "study" / "study.toml").exists()
 
 
+def learned(name: str) -> Lessons:
+    return Lessons.of(name, 16, 0, data.load(name).batch(range(2))[0], root=None, download=False)
+
+
+def test_nothing_attacked_is_trained_on():
+    """Photographs have one part only: what is attacked is left out of training."""
+    attacked = data.load("photos:size=16").batch(range(2))[0]
+    images, _ = learned("photos:size=16").training()
+    assert len(images) == 8
+    assert (images[:, None] - attacked).abs().amax((2, 3, 4)).min() > 0.1
+
+
 def test_checkpoints_are_the_same_every_time(grid):
-    lessons = {name: Lessons.of(name, 16, 0, root=None, download=False) for name in grid.datasets}
+    lessons = {name: learned(name) for name in grid.datasets}
     target = targets_of(grid, lessons)[1]
     first, second = School(lessons).perform([target, target], no_progress)
     assert first.weights == second.weights

@@ -118,9 +118,10 @@ def carry_out(
             elif time.monotonic() < deadline:
                 try:
                     _measure(plan, federation, folder, root)
+                    _failure(folder).unlink(missing_ok=True)
                     done += 1
                 except GlasshouseError as error:
-                    write_atomic(folder / MEASURED, _dump({"version": VERSION, "failed": str(error)}))
+                    write_atomic(_failure(folder), _dump({"failed": str(error)}))
                     failed += 1
             progress(number + 1, len(every))
         write_atomic(directory / RESULT_FILE, _dump(gathered(plan, directory)))
@@ -128,11 +129,12 @@ def carry_out(
 
 
 def gathered(plan: Federations, directory: Path) -> JSON:
-    """All that is measured, a row for each federation."""
+    """All that is measured, a row for each federation; one that failed says why, and is tried again by the next run."""
     rows = []
     for federation in plan.federations():
         same = {key: getattr(federation, key) for key in ("dataset", "model", "defense", "seed")}
-        rows.append({**same, **(_read(directory / FOLDER / name_of(federation), plan) or {"pending": True})})
+        folder = directory / FOLDER / name_of(federation)
+        rows.append({**same, **(_read(folder, plan) or _json(_failure(folder)) or {"pending": True})})
     return {"schema": SCHEMA, "settings": dataclasses.asdict(plan), "rows": rows}
 
 
@@ -165,13 +167,27 @@ def _rounds(plan: Federations) -> list[int]:
 
 
 def _read(folder: Path, plan: Federations) -> JSON | None:
-    """What was measured of a federation, if it is all that the plan asks for; a failure is tried again."""
-    file = folder / MEASURED
-    if not file.is_file():
+    """What was measured of a federation, if it is all that the plan asks for."""
+    found = _json(folder / MEASURED)
+    if found is None or found.get("version") != VERSION:
         return None
-    found: JSON = json.loads(file.read_text(encoding="utf-8"))
-    known = found.get("version") == VERSION and "failed" not in found
-    return found if known and set(map(str, _rounds(plan))) <= found["membership"].keys() else None
+    asked = [found["membership"].get(str(number), {}) for number in _rounds(plan)]
+    attacks = [{text.rpartition(", ")[0] for text in one} for one in asked]
+    return found if all(set(plan.membership) <= known for known in attacks) else None
+
+
+def _failure(folder: Path) -> Path:
+    """Where it is kept why a federation failed: beside its directory, which must hold nothing else."""
+    return folder.with_suffix(".failed.json")
+
+
+def _json(file: Path) -> JSON | None:
+    """What a file of ours holds; nothing where it is not there or damaged, so that it is made again."""
+    try:
+        found: JSON = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
 
 
 def _accuracy(model: nn.Module, samples: Samples) -> Interval:

@@ -91,16 +91,15 @@ def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, pro
 
 
 def _parts(grid: Grid, root: Path | None, download: bool) -> Iterator[_Part]:
-    of = partial(Lessons.of, count=grid.training_images, seed=grid.seed, root=root, download=download)
-    lessons = {name: of(name) for name in grid.datasets}
+    drawn = partial(from_dataset, size=None, root=root, download=download, public=grid.public)
+    materials = {name: drawn(name, grid.images, grid.seed) for name in grid.datasets}
+    learned = partial(Lessons.of, count=grid.training_images, seed=grid.seed, root=root, download=download)
+    lessons = {name: learned(name, attacked=own.images) for name, own in materials.items()}
     targets = targets_of(grid, lessons)
     for name in grid.datasets:
-        own_images = from_dataset(
-            name, grid.images, grid.seed, size=None, root=root, download=download, public=grid.public
-        )
         for model in grid.models:
             chosen = tuple(one for one in targets if (one.dataset, one.model) == (name, model))
-            yield _Part(name, model, lessons[name], own_images, chosen)
+            yield _Part(name, model, lessons[name], materials[name], chosen)
 
 
 def _network(part: _Part, target: Target) -> nn.Module:
@@ -160,7 +159,8 @@ def _seconds(grid: Grid, part: _Part, case: Case) -> float:
     steps: int | None = all_settings(attack).get("steps")
     if steps is None or steps <= MORE:
         return _spent(grid, part, case, attack)
-    few, more = (_spent(grid, part, case, with_steps(attack, count)) for count in (FEW, MORE))
+    # what a first run prepares once would hide what a step costs
+    _, few, more = (_spent(grid, part, case, with_steps(attack, count)) for count in (FEW, FEW, MORE))
     return few + max(more - few, 0.0) / (MORE - FEW) * (steps - FEW)
 
 

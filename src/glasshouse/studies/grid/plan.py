@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from glasshouse import checks, plans
@@ -101,10 +101,6 @@ class Grid:
         Lists may change, because every result is kept under a key of its own; which images are attacked may not.
         """
         return (self.datasets, self.images, self.seed) == (other.datasets, other.images, other.seed)
-
-    def without(self, **changes: object) -> Grid:
-        """The same plan with other settings."""
-        return replace(self, **changes)  # type: ignore[arg-type]
 
 
 def to_toml(grid: Grid) -> str:

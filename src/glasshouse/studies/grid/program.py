@@ -74,14 +74,15 @@ def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download
         )
     for model in grid.models:
         check_plan(grid.audit(grid.datasets[0], model))
-    lessons = {
-        name: Lessons.of(name, grid.training_images, grid.seed, root=root, download=download) for name in grid.datasets
-    }
-    targets = tuple(targets_of(grid, lessons))
     materials = {
         name: from_dataset(name, grid.images, grid.seed, size=None, root=root, download=download, public=grid.public)
         for name in grid.datasets
     }
+    lessons = {
+        name: Lessons.of(name, grid.training_images, grid.seed, own.images, root=root, download=download)
+        for name, own in materials.items()
+    }
+    targets = tuple(targets_of(grid, lessons))
     subjects: list[Subject] = []
     for name, own in materials.items():
         subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))

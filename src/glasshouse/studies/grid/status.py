@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
@@ -56,8 +57,12 @@ def status(directory: Path) -> Status:
 
 
 def disk(directory: Path) -> int:
-    """How many bytes a directory holds."""
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    """How many bytes a directory holds; files that vanish while a run renames them do not count."""
+    total = 0
+    for path in directory.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def _records(directory: Path) -> tuple[list[CaseRecord], list[CaseRecord]]:

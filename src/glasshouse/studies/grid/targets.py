@@ -14,18 +14,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glasshouse import checks, data, defenses, models
+from glasshouse import data, defenses, models
+from glasshouse.data import ImageSet
+from glasshouse.data.base import Split
 from glasshouse.defenses import DefendedClient, Defense
-from glasshouse.errors import SettingError
+from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
 from glasshouse.registry import complete_spec
 from glasshouse.studies.grid.plan import FRESH, Grid
+from glasshouse.studies.materials import unlike
 from glasshouse.training import Recipe, accuracy, fit
 from glasshouse.types import JSON, ImageSpec, Progress
 
 VERSION = 1  # counts changes that change what is trained
 CROP = "crop"
+FEWEST = 2  # training images
+SPLITS: tuple[Split, Split] = ("train", "test")
 TESTED = 1000  # test images on which a target's accuracy is measured, at most
 
 
@@ -40,16 +45,22 @@ class Lessons:
     test_labels: np.ndarray
 
     @classmethod
-    def of(cls, dataset: str, count: int | None, seed: int, *, root: Path | None, download: bool) -> Lessons:
-        """Draw images of the training part, spread over the classes, and of the test part."""
-        parts: list[np.ndarray] = []
-        for split, most in (("train", count), ("test", TESTED)):
-            found = data.load(dataset, root=root, split="train" if split == "train" else "test", download=download)
-            checks.at_least(f"images of {dataset}", len(found), 2)
-            places = found.spread(min(len(found), most or len(found)), seed)
-            images, labels = found.batch(places)
-            parts += [(images * 255).round().to(torch.uint8).numpy(), labels.numpy()]
-        return cls(found.spec, *parts)
+    def of(
+        cls, dataset: str, count: int | None, seed: int, attacked: Tensor, *, root: Path | None, download: bool
+    ) -> Lessons:
+        """Draw images of the training part that are not attacked, spread over the classes, and of the test part."""
+        train, test = (data.load(dataset, root=root, split=split, download=download) for split in SPLITS)
+        if train.class_names != test.class_names:
+            raise DataError(
+                f"The training part of {dataset} has other classes than its test part ({train.class_names[0]}, ... and "
+                f"{test.class_names[0]}, ...): what is learned from the one says nothing of the other."
+            )
+        images, labels = _drawn(train, count, seed)
+        new = torch.tensor(unlike(images, attacked))
+        if int(new.sum()) < FEWEST:
+            raise DataError(f"{dataset} has {int(new.sum())} training images that are not attacked: attack fewer.")
+        tested = _drawn(test, TESTED, seed)
+        return cls(train.spec, *(_plain(one) for one in (images[new], labels[new], *tested)))
 
     @property
     def digest(self) -> str:
@@ -80,6 +91,16 @@ def refuse_idle(recipe: str) -> None:
     guard = guard_of(recipe)
     if guard.idle_in_training:
         raise SettingError(f"Recipe '{recipe}' acts on {guard.acts_on}, not while training: add at=training.")
+
+
+def _drawn(found: ImageSet, count: int | None, seed: int) -> tuple[Tensor, Tensor]:
+    """Some images of a data set, spread over its classes, and their labels."""
+    return found.batch(found.spread(min(len(found), count or len(found)), seed))
+
+
+def _plain(values: Tensor) -> np.ndarray:
+    """Labels as they are, images in 8 bits."""
+    return ((values * 255).round().to(torch.uint8) if values.is_floating_point() else values).numpy()
 
 
 @dataclass(frozen=True, slots=True)
