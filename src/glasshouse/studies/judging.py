@@ -16,7 +16,7 @@ from glasshouse.errors import StudyError
 from glasshouse.files import write_atomic
 from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.eyes import EYES
-from glasshouse.store import DATABASE_FILE, Item, Store, Vote, Votes
+from glasshouse.store import Item, Location, Store, Vote, Votes
 from glasshouse.studies.panel import FOLDER, Judge, Originals, Skill, lessons_for, seat
 from glasshouse.studies.pictures import read_picture
 from glasshouse.studies.runner import RunProgress
@@ -50,9 +50,10 @@ def judge(
     """Let each eye vote on all originals and reconstructions that it has not voted on yet."""
     for eye in eyes:
         checks.one_of("eyes", eye, tuple(EYES))
-    if not (directory / DATABASE_FILE).is_file():
+    location = Location.of(directory)
+    if not location.exists():
         raise StudyError(f"{directory} holds no study: run 'glasshouse audit --out {directory}' first.")
-    votes = Votes(directory / DATABASE_FILE)
+    votes = Votes(location.database)
     try:
         prepare(directory, votes, Questions(task=TASK), root=root)
         with one_thread():
@@ -89,12 +90,13 @@ def _judge(
 
 def _groups(directory: Path, items: Sequence[Item]) -> Iterator[tuple[Originals, list[Item]]]:
     """The originals of each data set and shape, and all that is asked about them."""
+    album = Location.of(directory).album
     asked = [item for item in items if item.task == TASK and item.image is not None]
     datasets = _datasets(directory)
     by_kind: defaultdict[tuple[str, torch.Size], list[tuple[Item, torch.Tensor]]] = defaultdict(list)
     for item in asked:
         if item.role == "original":
-            picture = read_picture(directory, str(item.image))
+            picture = read_picture(album, str(item.image))
             by_kind[datasets.get(item.place, IMPORTED), picture.shape].append((item, picture))
     for (dataset, _), found in by_kind.items():
         originals = Originals(dataset, tuple(item for item, _ in found), torch.stack([one for _, one in found]))
@@ -104,7 +106,7 @@ def _groups(directory: Path, items: Sequence[Item]) -> Iterator[tuple[Originals,
 
 def _datasets(directory: Path) -> dict[int, str]:
     """The data set of each attacked image, by its place."""
-    store = Store(directory / DATABASE_FILE)
+    store = Store(Location.of(directory).database)
     try:
         sources = {case.key: str(case.described["dataset"]) for case in store.cases()}
         return {one.place: sources[one.case_key] for one in store.reconstructions()}
@@ -116,10 +118,11 @@ def _ballots(
     directory: Path, one: Judge, originals: Originals, items: Sequence[Item], voter: str
 ) -> Iterator[list[Vote]]:
     """The votes of one judge, a few at a time."""
+    album = Location.of(directory).album
     places = {item.original: place for place, item in enumerate(originals.items)}
     for start in range(0, len(items), CHUNK):
         some = items[start : start + CHUNK]
-        guesses = torch.stack([read_picture(directory, str(item.image)) for item in some])
+        guesses = torch.stack([read_picture(album, str(item.image)) for item in some])
         seen = one.look(guesses, torch.tensor([places[item.original] for item in some]))
         now = time.time()
         yield [

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glasshouse import checks
-from glasshouse.data.images import read_image
+from glasshouse.data.images import decode_image
 from glasshouse.defenses.csvar import CSVAR
 from glasshouse.errors import StudyError
 from glasshouse.registry import setting, to_spec
-from glasshouse.store import DATABASE_FILE, CaseRecord, ImageRecord, Item, ReconstructionRecord, Role, Store, Votes
+from glasshouse.store import Album, CaseRecord, ImageRecord, Item, Location, ReconstructionRecord, Role, Store, Votes
 from glasshouse.votes.bundle import opaque
 from glasshouse.votes.candidates import candidates, look
 from glasshouse.votes.pictures import keep
@@ -44,7 +44,7 @@ class Questions:
 class _Results:
     """What a study's directory holds, the data set of each image, and which originals the votes know already."""
 
-    directory: Path
+    album: Album
     datasets: dict[int, str]
     images: dict[int, ImageRecord]
     conditions: dict[str, str]
@@ -97,7 +97,7 @@ class _Draft:
             condition=results.conditions.get(self.case_key, self.case_key or "original"),
             case_key=self.case_key,
             place=self.place,
-            image=self.file or _shuffle(results.directory, original),
+            image=self.file or _shuffle(results.album, original),
             beside=original.file if task.shows_original else None,
             answers=answers,
             truth=task.truth(self.role, original.class_name),
@@ -106,9 +106,10 @@ class _Draft:
 
 def _results(study: Path, votes: Votes) -> _Results | None:
     """What a study found, or None where nothing was attacked in it."""
-    if not (study / DATABASE_FILE).is_file():
+    location = Location.of(study)
+    if not location.exists():
         return None
-    store = Store(study / DATABASE_FILE)
+    store = Store(location.database)
     try:
         images = {image.place: image for image in store.images()}
         cases = store.cases()
@@ -125,7 +126,7 @@ def _results(study: Path, votes: Votes) -> _Results | None:
     known = {item.place: item.original for item in ours}
     attacked = {place: image for place, image in images.items() if place in datasets}
     originals = {place: known.get(place) or opaque() for place in attacked}
-    return _Results(study, datasets, attacked, conditions, reconstructions, originals)
+    return _Results(location.album, datasets, attacked, conditions, reconstructions, originals)
 
 
 def condition(case: CaseRecord) -> str:
@@ -171,13 +172,14 @@ def _answers(
     found = dict(fixed)
     for dataset in dict.fromkeys(results.datasets[image.place] for image in images):
         some = [image for image in images if results.datasets[image.place] == dataset]
-        pictures = [read_image(results.directory / image.file) for image in some]
+        pictures = [decode_image(results.album.read(image.file), image.file) for image in some]
         scored = look(pictures, [image.class_name for image in some], dataset, asked.candidates, root)
         for image, scores in zip(some, scored.scores, strict=True):
             found[image.place] = task.answers(candidates(image.class_name, scored.classes, scores, asked.candidates))
     return found
 
 
-def _shuffle(study: Path, original: ImageRecord) -> str:
+def _shuffle(album: Album, original: ImageRecord) -> str:
     """Keep the original as CSVAR would share it, under a key that nobody has."""
-    return keep(study, CSVAR(key=secrets.token_bytes(KEY_BYTES))(read_image(study / original.file)))
+    pixels = decode_image(album.read(original.file), original.file)
+    return keep(album, CSVAR(key=secrets.token_bytes(KEY_BYTES))(pixels))

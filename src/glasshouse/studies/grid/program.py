@@ -8,9 +8,9 @@ from pathlib import Path
 
 from glasshouse.attacks.base import InversionAttack
 from glasshouse.errors import StudyError
-from glasshouse.files import sole_owner, sweep, write_atomic
-from glasshouse.store import DATABASE_FILE, Store
-from glasshouse.studies.audit import Running, check_plan
+from glasshouse.files import sweep, write_atomic
+from glasshouse.store import Album, Location, Store
+from glasshouse.studies.audit import Running, check_plan, owned
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import public_images
 from glasshouse.studies.case import Case
@@ -18,7 +18,7 @@ from glasshouse.studies.choices import Choices
 from glasshouse.studies.executors import Failure
 from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
 from glasshouse.studies.grid.results import GridResult, collect
-from glasshouse.studies.grid.targets import Lessons, School, Target, Trained, targets_of, weights_name
+from glasshouse.studies.grid.targets import Lessons, School, Target, Trained, described, targets_of, weights_name
 from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
@@ -49,6 +49,7 @@ class Opened:
     directory: Path
     grid: Grid
     store: Store
+    album: Album
     school: School
     targets: tuple[Target, ...]
     materials: Mapping[str, Materials]
@@ -65,8 +66,9 @@ class Done:
     result: GridResult
 
 
-def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download: bool = False) -> Opened:
-    """Make or continue the study of a plan in a directory that the caller owns; nothing is trained yet."""
+def open_grid(grid: Grid, location: Location, *, root: Path | None = None, download: bool = False) -> Opened:
+    """Make or continue the study of a plan at a place that the caller owns; nothing is trained yet."""
+    directory, album = location.directory, location.album
     refuse_foreign(directory)
     if (directory / PLAN_FILE).exists() and not grid.continues(from_toml(directory / PLAN_FILE)):
         raise StudyError(
@@ -87,16 +89,18 @@ def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download
     for name, own in materials.items():
         subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
     _refuse_useless(grid, lessons, materials)
-    refuse_other_images(directory, subjects)
-    sweep(directory, directory / "images", directory / "models", directory / "report")
+    refuse_other_images(location, subjects)
+    sweep(directory, directory / "models", directory / "report")
     if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
         write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
+    location.save()
+    album.prepare()
     for subject in subjects:
-        subject.save(directory)
-    store = Store(directory / DATABASE_FILE)
+        subject.save(album)
+    store = Store(location.database)
     store.add_images(record for subject in subjects for record in subject.records)
-    store.add_targets((target.key(), target.described()) for target in targets)
-    return Opened(directory, grid, store, School(lessons), targets, materials, tuple(subjects), root)
+    store.add_targets(described(targets))
+    return Opened(directory, grid, store, album, School(lessons), targets, materials, tuple(subjects), root)
 
 
 def carry_out(
@@ -104,8 +108,8 @@ def carry_out(
 ) -> Done:
     """Train what is not trained yet, then attack what is not attacked yet, and write down what is known by then."""
     refuse_foreign(directory)
-    with sole_owner(directory):
-        opened = open_grid(grid, directory, root=root, download=download)
+    with owned(directory, running) as location:
+        opened = open_grid(grid, location, root=root, download=download)
         try:
             deadline = running.deadline()
             try:
@@ -127,6 +131,7 @@ def attack(study: Study, running: Running, deadline: float) -> Summary:
     return run(
         study.cases,
         study.store,
+        study.album,
         study.bench,
         executor=running.executor(),
         deadline=deadline,
@@ -185,6 +190,7 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
     choices = Choices.of(opened.directory)
     bench = Bench(
         opened.directory,
+        opened.album,
         tuple(record for subject in opened.subjects for record in subject.records),
         {subject.dataset: subject.image for subject in opened.subjects},
     )
@@ -194,7 +200,7 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
             for case in _cases(opened, subject, model, bench, choices, running, deadline):
                 cases.setdefault(case.key(), case)
     opened.store.add_cases((key, case.described()) for key, case in cases.items())
-    return Study(opened.directory, opened.store, tuple(cases.values()), bench, opened.subjects, choices)
+    return Study(opened.directory, opened.store, opened.album, tuple(cases.values()), bench, opened.subjects, choices)
 
 
 def _cases(

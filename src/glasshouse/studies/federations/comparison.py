@@ -1,0 +1,70 @@
+"""Two studies of federations beside one another: differences of the same setups, paired by seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse.errors import StudyError
+from glasshouse.functional.intervals import mean_interval
+from glasshouse.studies.federations.results import lines
+from glasshouse.types import JSON, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One measure of one setup in both studies: means over the seeds that both have, and second minus first.
+
+    ``images`` of the difference counts seeds. Of one seed the interval is the difference itself.
+    """
+
+    dataset: str
+    model: str
+    defense: str
+    round: int
+    query: str
+    attack: str
+    measure: str
+    first: float
+    second: float
+    difference: Interval
+
+    def to_json(self) -> JSON:
+        """The difference as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
+        found = dataclasses.asdict(self)
+        return {**found, **found.pop("difference")}
+
+
+#: Values of one setup by seed.
+Setups = dict[tuple[object, ...], dict[int, float]]
+
+
+def compare(first: Path, second: Path) -> list[Difference]:
+    """Every setup and measure that two studies share; studies without one are refused."""
+    one, two = _setups(first), _setups(second)
+    found = []
+    for setup, values in one.items():
+        seeds = [seed for seed in values if seed in two.get(setup, {})]
+        if seeds:
+            pairs = [(values[seed], two[setup][seed]) for seed in seeds]
+            found.append(_difference(setup, pairs))
+    if not found:
+        raise StudyError(
+            f"{first} and {second} have no finished federation in common: compare studies whose plans share data sets, "
+            "models, defenses and seeds, as they are written."
+        )
+    return found
+
+
+def _setups(directory: Path) -> Setups:
+    found: Setups = defaultdict(dict)
+    for line in lines(directory):
+        found[line.setup][line.seed] = line.mean
+    return found
+
+
+def _difference(setup: tuple[object, ...], pairs: list[tuple[float, float]]) -> Difference:
+    means = [sum(side) / len(pairs) for side in zip(*pairs, strict=True)]
+    return Difference(*setup, *means, mean_interval([two - one for one, two in pairs]))  # type: ignore[arg-type]
