@@ -51,35 +51,42 @@ def written(directory, rows):
     return directory
 
 
-@pytest.fixture
-def study(tmp_path):
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
     lost = {"dataset": "digits", "model": "mlp", "defense": "prune", "seed": 0, "failed": "it <diverged>"}
     waiting = {"dataset": "digits", "model": "mlp", "defense": "clip", "seed": 1, "pending": True}
-    return written(tmp_path, [row("none", 0.9, 0.8), row("csvar", 0.7, 0.55), row("clip", 0.6, 0.79), lost, waiting])
+    return written(
+        tmp_path_factory.mktemp("study"),
+        [row("none", 0.9, 0.8), row("csvar", 0.7, 0.55), row("clip", 0.6, 0.79), lost, waiting],
+    )
+
+
+@pytest.fixture(scope="module")
+def page(study):
+    return write_federations_report(study).read_text()
 
 
 def text(page):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", re.sub(r"<(style|svg|script).*?</\1>", " ", page, flags=re.S)))
 
 
-def test_the_page_stands_alone_and_escapes_what_others_wrote(study):
-    page = write_federations_report(study).read_text()
+def test_the_page_stands_alone_and_escapes_what_others_wrote(page):
     assert not re.search(r"(?:src|href)=\"(?!data:|#)", page)
     assert "two &lt;ways&gt;" in page
     assert "it &lt;diverged&gt;" in page
     assert page.count("<svg") == 3
 
 
-def test_numbers_come_with_intervals_and_choices_are_printed(study):
-    found = text(render(study))
+def test_numbers_come_with_intervals_and_choices_are_printed(page):
+    found = text(page)
     assert "90.0% 88.0% to 92.0%" in found
     assert "0.550 0.530 to 0.570" in found
     for words in ("local_epochs 1 passes of a client", "split iid", "momentum 0.0 Nesterov", "seeds 0, 1"):
         assert words in found
 
 
-def test_a_defense_is_credited_only_where_intervals_are_apart(study):
-    found = text(render(study))
+def test_a_defense_is_credited_only_where_intervals_are_apart(page):
+    found = text(page)
     assert "of what hid members more than chance explains (csvar), csvar leaves most accuracy" in found
     assert "with csvar 70.0% of test images are recognised" in found
     assert "20.0 points less than none" in found

@@ -24,9 +24,10 @@ def test_urls_are_found_again_without_being_told(tmp_path):
         assert (found.database, found.album.where) == (f"sqlite:///{tmp_path}/other.db", "memory://x")
 
 
-def test_a_directory_is_found_from_everywhere(tmp_path, monkeypatch):
+def test_files_and_directories_are_found_from_everywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Location.asked(tmp_path, None, "pictures").storage.pictures == str(tmp_path / "pictures")
+    found = Location.asked(tmp_path, "sqlite:///other.db", "pictures").storage
+    assert (found.store, found.pictures) == (f"sqlite:///{tmp_path}/other.db", str(tmp_path / "pictures"))
 
 
 @pytest.mark.parametrize("database", ["postgresql"], indirect=True)

@@ -17,6 +17,7 @@ from glasshouse.urls import has_password, without_password
 
 STORAGE_FILE = "storage.toml"
 SCHEMA = 1
+SQLITE = "sqlite:///"
 HEAD = "Where this study keeps its results and pictures. Passwords stand in PGPASSWORD or ~/.pgpass, not here."
 
 
@@ -55,7 +56,7 @@ class Location:
         known = cls.of(directory)
         given = replace(
             known.storage,
-            store=known.storage.store if store is None else store,
+            store=known.storage.store if store is None else _lasting(store),
             pictures=known.storage.pictures if pictures is None else _lasting(pictures),
         )
         if known._began() and given.pictures != known.storage.pictures:
@@ -110,9 +111,11 @@ def _bare(store: str | None) -> str | None:
     return None if store is None else without_password(store)
 
 
-def _lasting(pictures: str) -> str:
-    """A directory that is found again from any other."""
-    return pictures if "://" in pictures else str(Path(pictures).resolve())
+def _lasting(place: str) -> str:
+    """A place that is found again from any directory: files and directories by their whole path."""
+    if place.startswith(SQLITE):
+        return f"{SQLITE}{Path(place.removeprefix(SQLITE)).resolve()}"
+    return place if "://" in place else str(Path(place).resolve())
 
 
 def _elsewhere(directory: Path, what: str, where: str | None) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import secrets
+import tempfile
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.postgres import fresh_database
@@ -13,12 +15,14 @@ from tests.postgres import fresh_database
 from glasshouse.errors import StudyError
 from glasshouse.reports.grid import write_grid_report
 from glasshouse.store import DATABASE_FILE, STORAGE_FILE, Album, Location, Store
+from glasshouse.studies import bench as bench_room
 from glasshouse.studies.audit import Running
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.grid.comparison import compare
 from glasshouse.studies.grid.lines import lines
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.status import status
+from glasshouse.studies.networks import trained_network
 from glasshouse.studies.reading import read_grid
 from glasshouse.types import ImageSpec
 
@@ -110,3 +114,23 @@ def test_workers_get_pictures_that_they_cannot_reach(finished, packed):
     for image in images:  # as if another process had them never
         album._reached()[0].rm(album._path(image.file)[1])
     assert pickle.loads(sent).batch((0, 1))[0].shape == (2, 1, 16, 16)
+
+
+def test_a_bench_that_travelled_lays_weights_down_for_nobody_else_and_leaves_nothing(finished, tmp_path, monkeypatch):
+    store = Store(finished / DATABASE_FILE)
+    facts = store.cases()[0].described
+    images = tuple(store.images())
+    store.close()
+    sent = Bench(finished, Album.of(finished), images, {facts["dataset"]: ImageSpec(1, 16, 16, 10)}).packed()
+    arrived = pickle.loads(pickle.dumps(replace(sent, directory=tmp_path / "nowhere")))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = []
+
+    def load(text, image, file):
+        seen.append((file.parent.stat().st_mode & 0o777, [path.suffix for path in tmp_path.rglob("*.*")]))
+        return trained_network(text, image, file)
+
+    monkeypatch.setattr(bench_room, "trained_network", load)
+    arrived.network(SimpleNamespace(**facts))
+    assert seen == [(0o700, [".safetensors"])]  # and no picture
+    assert list(tmp_path.iterdir()) == []

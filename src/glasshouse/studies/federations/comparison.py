@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from glasshouse.errors import StudyError
 from glasshouse.functional.intervals import mean_interval
-from glasshouse.studies.federations.results import lines
+from glasshouse.studies.federations.results import Line, lines
 from glasshouse.types import JSON, Interval
 
 
@@ -37,19 +38,18 @@ class Difference:
         return {**found, **found.pop("difference")}
 
 
-#: Values of one setup by seed.
-Setups = dict[tuple[object, ...], dict[int, float]]
+#: The lines of one setup by seed.
+Setups = dict[tuple[object, ...], dict[int, Line]]
 
 
 def compare(first: Path, second: Path) -> list[Difference]:
     """Every setup and measure that two studies share; studies without one are refused."""
     one, two = _setups(first), _setups(second)
-    found = []
-    for setup, values in one.items():
-        seeds = [seed for seed in values if seed in two.get(setup, {})]
-        if seeds:
-            pairs = [(values[seed], two[setup][seed]) for seed in seeds]
-            found.append(_difference(setup, pairs))
+    found = [
+        _difference([(line, two[setup][seed]) for seed, line in seeds.items() if seed in two[setup]])
+        for setup, seeds in one.items()
+        if seeds.keys() & two.get(setup, {}).keys()
+    ]
     if not found:
         raise StudyError(
             f"{first} and {second} have no finished federation in common: compare studies whose plans share data sets, "
@@ -61,10 +61,21 @@ def compare(first: Path, second: Path) -> list[Difference]:
 def _setups(directory: Path) -> Setups:
     found: Setups = defaultdict(dict)
     for line in lines(directory):
-        found[line.setup][line.seed] = line.mean
+        found[line.setup][line.seed] = line
     return found
 
 
-def _difference(setup: tuple[object, ...], pairs: list[tuple[float, float]]) -> Difference:
-    means = [sum(side) / len(pairs) for side in zip(*pairs, strict=True)]
-    return Difference(*setup, *means, mean_interval([two - one for one, two in pairs]))  # type: ignore[arg-type]
+def _difference(pairs: Sequence[tuple[Line, Line]]) -> Difference:
+    line, _ = pairs[0]
+    return Difference(
+        line.dataset,
+        line.model,
+        line.defense,
+        line.round,
+        line.query,
+        line.attack,
+        line.measure,
+        sum(one.mean for one, _ in pairs) / len(pairs),
+        sum(two.mean for _, two in pairs) / len(pairs),
+        mean_interval([two.mean - one.mean for one, two in pairs]),
+    )
