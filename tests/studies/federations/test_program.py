@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from glasshouse.errors import SettingError
+from glasshouse.errors import SettingError, StudyError
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
 from glasshouse.studies.federations import program
@@ -17,6 +17,7 @@ from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import FOLDER, RESULT_FILE, lines
 from glasshouse.studies.federations.status import status
 from glasshouse.studies.federations.targets import targets_of
+from glasshouse.studies.grid.plan import Grid, to_toml
 
 pytest.importorskip("flwr", reason="needs glasshouse[federated]")
 
@@ -137,3 +138,10 @@ def test_wrong_plans_are_refused(wrong):
 def test_single_models_have_one_seed():
     plan = Federations(models=("mlp", "lenet"), single=("lenet",), seeds=(0, 1), defenses=("none",))
     assert [(one.model, one.seed) for one in plan.federations()] == [("mlp", 0), ("mlp", 1), ("lenet", 0)]
+
+
+def test_a_study_of_another_kind_is_left_alone(tmp_path):
+    (tmp_path / "study.toml").write_text(to_toml(Grid()))
+    with pytest.raises(StudyError, match="of another kind"):
+        program.carry_out(PLAN, tmp_path, Running(minutes=0))
+    assert (tmp_path / "study.toml").read_text() == to_toml(Grid())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from glasshouse.errors import GlasshouseError
+from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
 from glasshouse.store import Store
@@ -26,8 +26,7 @@ def carry_out(
     """Train and measure every federation that is not measured yet, and write down what is known by then."""
     refuse_foreign(directory)
     with owned(directory, running) as location:
-        if not (directory / PLAN_FILE).exists() or read_plan(directory) != plan:  # its comments may be a user's
-            write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
+        _write_plan(plan, directory)
         location.save()
         store = Store(location.database)
         try:
@@ -41,6 +40,15 @@ def carry_out(
             return found, summary
         finally:
             store.close()
+
+
+def _write_plan(plan: Federations, directory: Path) -> None:
+    """Write the plan where it is new; the comments of one that is there may be a user's."""
+    before = read_plan(directory) if (directory / PLAN_FILE).exists() else None
+    if before is not None and not isinstance(before, Federations):
+        raise StudyError(f"{directory} belongs to a study of another kind (see its {PLAN_FILE}): use another one.")
+    if before != plan:
+        write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
 
 
 def _train(targets: list[Target], directory: Path, store: Store, running: Running, root: Path | None) -> Summary:

@@ -42,8 +42,11 @@ class Target:
 
     @property
     def folder(self) -> str:
-        """The name of the directory that it is trained in: another question needs no other training."""
-        return _digest([VERSION, self._training()])[:24]
+        """The name of the directory that it is trained in: another question needs no other training.
+
+        It covers how the plan is written, because that is what the directory itself holds on to.
+        """
+        return _digest([VERSION, self._training(), [getattr(self.federation, name) for name in AS_WRITTEN]])[:24]
 
     def described(self) -> JSON:
         """The target as plain JSON."""

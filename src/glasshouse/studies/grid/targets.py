@@ -169,6 +169,16 @@ def weights_name(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:24]
 
 
+def weights_file(directory: Path, name: str) -> Path:
+    """Where weights of that name lie."""
+    return directory / "models" / f"{name}.safetensors"
+
+
+def is_whole(file: Path) -> bool:
+    """Whether a file of weights is there and holds what its name says."""
+    return file.is_file() and weights_name(file.read_bytes()) == file.stem
+
+
 @dataclass
 class School:
     """Where targets are trained: holds the images of every data set, and can be sent to another process."""
