@@ -54,6 +54,15 @@ def test_the_numbers_are_those_of_a_directory(elsewhere, finished, part):
     assert {(one.difference.mean, one.difference.images) for one in compare(elsewhere, finished)} == {(0.0, 2)}
 
 
+def test_the_numbers_are_those_of_another_disk(part, finished, tmp_path):
+    places = {"store": f"sqlite:///{tmp_path}/other.db", "pictures": f"file://{tmp_path}/pictures"}
+    carry_out(part, tmp_path / "study", Running(**places))
+    assert rows(tmp_path / "study", part) == rows(finished, part)
+    assert {path.suffix for path in (tmp_path / "pictures").iterdir()} == {".png"}
+    assert len(list((tmp_path / "pictures").iterdir())) == 4  # two originals, two reconstructions
+    assert not {"images", DATABASE_FILE} & {path.name for path in (tmp_path / "study").iterdir()}
+
+
 def test_neither_results_nor_pictures_nor_the_password_lie_in_the_directory(elsewhere):
     assert not (elsewhere / DATABASE_FILE).exists()
     assert not (elsewhere / "images").exists()
