@@ -107,9 +107,10 @@ def test_nothing_finished_says_nothing(tmp_path):
     assert "Nothing was finished yet" in text(render(written(tmp_path, [waiting])))
 
 
-def test_several_seeds_have_the_interval_over_seeds(tmp_path):
+def test_several_seeds_have_the_wider_interval(tmp_path):
     found = text(render(written(tmp_path, [row("none", 0.8, 0.7), row("none", 0.9, 0.7, seed=1)])))
     assert "85.0% 21.5% to 100.0%" in found  # Student's t of two values: 12.7 standard errors of 0.05
+    assert "0.700 0.680 to 0.720" in found  # seeds that agree are no surer than the images behind them
 
 
 def test_comparison_pairs_seeds(tmp_path):

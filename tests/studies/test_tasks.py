@@ -54,7 +54,7 @@ def test_a_task_cut_short_ends_with_the_same_pictures(plan, tmp_path):
     from glasshouse.studies.runner import keep
 
     outcomes = study.bench.perform(task, lambda share: None)
-    keep(task[0], outcomes[0], study.store, study.bench)
+    keep(task[0], outcomes[0], study.store, study.album)
     study.store.close()
     cut, summary = audit_plan(plan, tmp_path / "cut", Running())
     assert (summary.found, summary.done) == (1, 5)

@@ -24,6 +24,7 @@ def learning(rows: Sequence[JSON]) -> str:
     def draw(axes: Any, alike: Sequence[JSON], defense: str, colour: str) -> None:
         values = np.array([[np.nan if share is None else share for share in row["curve"]] for row in alike])
         axes.plot(range(1, values.shape[1] + 1), values.mean(0), "-", color=colour, label=defense)
+        axes.xaxis.get_major_locator().set_params(integer=True)
 
     return _panels(rows, draw, xlabel="round", ylabel="accuracy, clean test images", ylim=(0, 1))
 
@@ -35,6 +36,7 @@ def membership(rows: Sequence[JSON]) -> str:
         numbers = sorted(int(number) for number in alike[0]["membership"])
         areas = [np.mean([_most(row["membership"][str(number)]) for row in alike]) for number in numbers]
         axes.plot(numbers, areas, "o-", color=colour, label=defense)
+        axes.xaxis.get_major_locator().set_params(integer=True)
 
     return _panels(rows, draw, xlabel="round", ylabel="AUC of the worst attack", coin=True)
 

@@ -80,11 +80,13 @@ def last_round(row: JSON) -> int:
 
 
 def together(values: Sequence[JSON]) -> Interval:
-    """One federation's interval as it is, over images; of several seeds the mean, with the interval over seeds."""
-    if len(values) == 1:
-        (one,) = values
-        return Interval(one["mean"], one["low"], one["high"], one["images"])
-    return mean_interval([one["mean"] for one in values])
+    """The mean over seeds with the wider of two intervals: over seeds, and over images as in the single federations.
+
+    Seeds that agree by chance must not look surer than the images behind them allow.
+    """
+    seeds = mean_interval([one["mean"] for one in values])
+    low, high = (mean_interval([one[end] for one in values]).mean for end in ("low", "high"))
+    return Interval(seeds.mean, min(seeds.low, low), max(seeds.high, high), values[0]["images"])
 
 
 def percent(value: Interval) -> tuple[str, str]:
