@@ -2,8 +2,8 @@
 
 Of people it is the share who recognised the original. Of classifiers, three signs of recognition are added, each as a
 z-score within its data set: the mean logarithm of their grades, the negative LPIPS (VGG) distance and SSIM; a viewer
-agrees better with their sum than with what classifiers say alone. The sum becomes a value in [0, 1] by the logistic curve that lies nearest to the
-share of these classifiers who named the right class.
+agrees better with their sum than with what classifiers say alone. The sum becomes a value in [0, 1] by the logistic
+curve that lies nearest to the share of these classifiers who saw the original.
 """
 
 from __future__ import annotations
