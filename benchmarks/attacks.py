@@ -3,9 +3,9 @@
 The loop takes one image after another in one process with two threads, by autograd of autograd, and a whole step of
 InvGrad is counted: gradient, total variation, Adam on signs, clamp. The engine runs in one process per core with one
 thread each, on the same sixteen images, split between the processes. Both sides take turns in one run, and ratios are
-medians over turns of neighbours. Rates are those of steps alone on both sides: an audit prepares once for a thousand of
-them. What a step cannot beat is counted too: seven convolutions at the rate at which the same processes multiply
-matrices.
+medians over turns of neighbours. Rates are those of steps alone on both sides, because an audit prepares once for a
+thousand of them; whole reconstructions count all. What a step cannot beat is counted too: seven convolutions at the
+rate at which the same processes multiply matrices.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def run() -> list[Row]:
         rows += [found for name, goal in WHOLE.items() for found in whole(pool, name, goal)]
         rows.append(growth(pool, "lenet", 30))
     torch.set_num_threads(1)
-    return rows + [shares(name) for name in RATES]
+    return rows + [found for name in RATES for found in (besides(name), shares(name))]
 
 
 def rates(pool: ProcessPoolExecutor, name: str, rate: Rate) -> list[Row]:
@@ -201,10 +201,17 @@ def everywhere(
 
 
 def engine_steps_of(name: str, steps: int, part: int) -> float:
-    """Published steps of one process: image-steps per second behind the first, which warms up."""
+    """Image-steps per second of one process."""
+    return SHARE / timed(name, steps, part % PROCESSES)[0]
+
+
+def timed(name: str, steps: int, part: int) -> tuple[float, float]:
+    """Seconds of a published step behind the first, which warms up, and of all that a descent does besides steps."""
     ends: list[float] = []
-    reconstruct(name, published(steps), part % PROCESSES, lambda _: ends.append(time.perf_counter()))
-    return SHARE * (steps - 1) / (ends[-1] - ends[0])
+    began = time.perf_counter()
+    reconstruct(name, published(steps), part, lambda _: ends.append(time.perf_counter()))
+    step = (ends[-1] - ends[0]) / (steps - 1)
+    return step, time.perf_counter() - began - steps * step
 
 
 def multiply(name: str, count: int, part: int) -> float:
@@ -232,6 +239,13 @@ def operations(name: str) -> float:
             module.register_forward_hook(count)
     model(images[:1])
     return CONVOLUTIONS * total
+
+
+def besides(name: str) -> Row:
+    """What rates of steps leave out."""
+    step, rest = timed(name, 4, 0)
+    what = f"{name}: trying the engine on the model, the shared gradients of {SHARE} images, their final objectives"
+    return row(what, f"{rest:.1f} s on one thread, as much as {rest / step:.0f} steps", "", True)
 
 
 def shares(name: str) -> Row:
