@@ -152,7 +152,12 @@ def _ballots(
 def skills(directory: Path) -> list[JSON]:
     """What the judges of a study can do: a list of :class:`Skill` as plain JSON."""
     file = directory / FOLDER / SKILLS_FILE
-    return list(json.loads(file.read_text(encoding="utf-8"))["judges"]) if file.is_file() else []
+    try:
+        return [dict(one) for one in json.loads(file.read_text(encoding="utf-8"))["judges"]]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError) as error:
+        raise StudyError(f"{file} is damaged ({error}): delete it, votes are kept elsewhere.") from error
 
 
 def _remember(directory: Path, skill: Skill) -> None:
