@@ -7,7 +7,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from glasshouse.files import write_atomic
-from glasshouse.reports import grid_advice, grid_figures, grid_view
+from glasshouse.reports import grid_advice, grid_balance, grid_figures, grid_view
 from glasshouse.reports.page import template
 from glasshouse.reports.view import columns
 from glasshouse.studies.grid.lines import lines
@@ -25,6 +25,8 @@ def render(directory: Path) -> str:
     """The page as text."""
     results = read_results(directory)
     table = lines(directory)
+    balances = grid_balance.balances(results)
+    heads, rows = grid_balance.table(balances)
     most, least, metric = grid_view.extremes(table)
     return template("grid.html").render(
         results=results,
@@ -36,6 +38,9 @@ def render(directory: Path) -> str:
         columns=columns(results),
         board=grid_view.leaderboard(results),
         tradeoff=Markup(grid_figures.tradeoff(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
+        pareto=Markup(grid_figures.pareto(balances)),  # noqa: S704 - as above
+        balance_heads=heads,
+        balance_rows=rows if results.get("probes") else [],
         agreement=grid_view.agreement(results),
         metric=metric,
         walls=[

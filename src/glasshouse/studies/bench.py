@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import mkdtemp
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import attacks, defenses
+from glasshouse.functional.messages import message_bytes
 from glasshouse.functional.threads import one_thread
 from glasshouse.models.own import load_weights
 from glasshouse.store import ImageRecord
+from glasshouse.studies import parcels
 from glasshouse.studies.assignment import assigned
 from glasshouse.studies.case import Case
 from glasshouse.studies.conditions import USUAL, Conditions
@@ -38,6 +38,7 @@ class Outcome:
     snr_db: float
     labels_right: float | None
     seconds: float
+    message_bytes: float
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Bench:
         folders = ("models", "public")
         files = [self.directory / image.file for image in self.images]
         files += [file for name in folders for file in sorted((self.directory / name).glob("*.safetensors"))]
-        return PackedBench(self, {str(file.relative_to(self.directory)): file.read_bytes() for file in files})
+        return PackedBench(self, parcels.packed(self.directory, files))
 
     def known(self, case: Case) -> Tensor | None:
         """The public images (M, C, H, W) that the attacker of a case learns from."""
@@ -100,6 +101,7 @@ class Bench:
                 one.snr_db,
                 _share_right(guessed.labels, labels),
                 seconds,
+                fmean(message_bytes(sent.tensors.values()) for sent in one.seen.rounds),
             )
             for (truth, labels), one, guessed in zip(batches, shared, found, strict=True)
         ]
@@ -156,12 +158,7 @@ class PackedBench:
 
     def unpacked(self) -> Bench:
         """A bench that can be worked on here; its directory goes when this process ends."""
-        directory = Path(mkdtemp(prefix="glasshouse-"))
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        for name, content in self.files.items():
-            (directory / name).parent.mkdir(exist_ok=True)
-            (directory / name).write_bytes(content)
-        return replace(self.bench, directory=directory)
+        return replace(self.bench, directory=parcels.unpacked(self.files))
 
 
 def blank_observation(

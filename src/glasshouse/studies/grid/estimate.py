@@ -25,7 +25,7 @@ from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.study import Victim, audited_networks, expand, public_images_for, usable_attacks
 from glasshouse.studies.subjects import Subject
-from glasshouse.studies.tuning import CALIBRATION, STEP_FACTORS
+from glasshouse.studies.tuning import STEP_FACTORS
 from glasshouse.studies.victim import share
 from glasshouse.types import JSON, no_progress
 
@@ -193,12 +193,12 @@ def _tuning(grid: Grid, cases: list[Case], seconds: Mapping[tuple[str, str], flo
     if not grid.tune:
         return 0.0
     groups = {(case.weights, case.batchnorm, case.defense, case.attack): case for case in cases}
-    return sum(_tries(case) * seconds[_kind(case)] for case in groups.values())
+    return sum(_tries(grid, case) * seconds[_kind(case)] for case in groups.values())
 
 
-def _tries(case: Case) -> float:
+def _tries(grid: Grid, case: Case) -> float:
     """How many cases a search is worth."""
     attack = attacks.create(case.attack_spec).tunable()
     candidates = 1 + sum(len(values) for _, values in attack.grid)
     with_other_steps = sum(STEP_FACTORS) if attack.grid and "steps" in all_settings(attack) else 0.0
-    return CALIBRATION / len(case.images) * (candidates + with_other_steps)
+    return grid.practice / len(case.images) * (candidates + with_other_steps)

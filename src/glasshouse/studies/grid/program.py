@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from glasshouse.attacks.base import InversionAttack
@@ -15,10 +16,12 @@ from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
-from glasshouse.studies.executors import Failure
+from glasshouse.studies.grid.kept import keep, lost, weights_file
 from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
+from glasshouse.studies.grid.probing import laboratory, probe, trained
 from glasshouse.studies.grid.results import GridResult, collect
-from glasshouse.studies.grid.targets import Lessons, School, Target, Trained, targets_of, weights_name
+from glasshouse.studies.grid.targets import Lessons, School, Target, targets_of
+from glasshouse.studies.grid.work import work_off
 from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
@@ -39,7 +42,7 @@ from glasshouse.studies.study import (
     usable_attacks,
 )
 from glasshouse.studies.subjects import Subject, refuse_other_images
-from glasshouse.studies.tuning import CALIBRATION, tuned_cases
+from glasshouse.studies.tuning import tuned_cases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +61,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """What a run did: networks trained, cases attacked once all networks are there, and all that is known by now."""
+    """What a run did: networks trained and probed, cases attacked once all are there, and all that is known by now."""
 
     training: Summary
+    probing: Summary
     attacking: Summary
     result: GridResult
 
@@ -110,6 +114,7 @@ def carry_out(
             deadline = running.deadline()
             try:
                 training = train(opened, running, deadline)
+                probing = measure(opened, running, deadline)
                 # what is left to train is left because the time is over, so nothing is attacked either
                 study = attackable(opened, running, deadline)
                 study.store.reset(check_pictures(study))
@@ -117,7 +122,7 @@ def carry_out(
             except KeyboardInterrupt:
                 write_down(opened, attackable(opened, running, deadline=0), running)
                 raise
-            return Done(training, attacking, write_down(opened, study, running))
+            return Done(training, probing, attacking, write_down(opened, study, running))
         finally:
             opened.store.close()
 
@@ -147,37 +152,35 @@ def write_down(opened: Opened, study: Study, running: Running) -> GridResult:
         score(study, subject, known, scored)
         running.scoring_progress(number + 1, len(opened.subjects))
         tables.append(Table.of(study, subject, known))
-    result = collect(opened.grid, opened.directory, tables, opened.targets, opened.store.targets())
+    store = opened.store
+    result = collect(opened.grid, opened.directory, tables, opened.targets, store.targets(), store.probes())
     result.save()
     return result
 
 
 def train(opened: Opened, running: Running, deadline: float) -> Summary:
     """Train every target that is not trained, or whose weights are lost, and keep it as soon as it is."""
-    opened.store.reset_targets(_lost(opened))
-    states = {record.key: record.state for record in opened.store.targets()}
-    todo = [(target,) for target in opened.targets if states[target.key()] != "done"]
-    found, done, failed = len(opened.targets) - len(todo), 0, 0
-    shares: dict[str, float] = {}
-    over: set[str] = set()
+    opened.store.reset_targets(lost(opened.directory, opened.store.targets()))
+    return work_off(
+        opened.targets,
+        {record.key for record in opened.store.targets() if record.state == "done"},
+        opened.school,
+        running.executor(),
+        keep=partial(keep, opened.directory, opened.store),
+        fail=opened.store.fail_target,
+        progress=running.training_progress,
+        deadline=deadline,
+    )
 
-    def watch(key: str, share: float) -> None:
-        if key in over:  # a report that comes later than the result
-            return
-        shares[key] = share
-        running.training_progress(found + done + failed + sum(shares.values()), len(opened.targets))
 
-    for (target,), (outcome,) in running.executor().work(todo, opened.school, watch=watch, deadline=deadline):
-        over.add(target.key())
-        shares.pop(target.key(), None)
-        if isinstance(outcome, Failure):
-            opened.store.fail_target(target.key(), outcome.reason)
-            failed += 1
-        else:
-            _keep(opened, target, outcome)
-            done += 1
-        running.training_progress(found + done + failed + sum(shares.values()), len(opened.targets))
-    return Summary(len(opened.targets), found, done, failed)
+def measure(opened: Opened, running: Running, deadline: float) -> Summary:
+    """Measure what the plan asks for beside attacks, of the networks that are trained by now."""
+    if not opened.grid.probes:
+        opened.store.add_probes(())
+        return Summary(0, 0, 0, 0)
+    found = laboratory(opened.grid, opened.directory, opened.school.lessons, opened.materials, opened.root)
+    networks = trained(opened.targets, opened.store.targets())
+    return probe(opened.grid, opened.store, found, networks, running, deadline)
 
 
 def attackable(opened: Opened, running: Running, deadline: float) -> Study:
@@ -228,7 +231,14 @@ def _cases(
     if not plan.tune:
         return expanded
     own = opened.materials[subject.dataset]
-    practice = public_images(subject.dataset, own, max(CALIBRATION, plan.batch), plan.seed + 1, root=opened.root)
+    practice = public_images(
+        subject.dataset,
+        own,
+        max(opened.grid.practice, plan.batch),
+        plan.seed + 1,
+        root=opened.root,
+        trained=opened.school.lessons[subject.dataset].training()[0],
+    )
     return tuned_cases(
         expanded,
         bench,
@@ -253,7 +263,7 @@ def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[st
                 continue
             rounds.add(target.round(epoch))
             name = facts[target.key()]["weights"][str(epoch)]
-            network = trained_network(model, subject.image, _weights(opened.directory, name))
+            network = trained_network(model, subject.image, weights_file(opened.directory, name))
             yield Victim(target.round(epoch), network.eval(), name)
 
 
@@ -273,28 +283,3 @@ def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mappi
             network = own.build(model, lessons[name].spec, seed=0).eval()
             own.inspect(network, lessons[name].spec)
             usable_attacks(plan, materials[name].spec, audited_networks(plan, [network]))
-
-
-def _keep(opened: Opened, target: Target, trained: Trained) -> None:
-    """Write the weights first and the target last, so that a target that is there has its weights."""
-    for content in trained.weights.values():
-        write_atomic(_weights(opened.directory, weights_name(content)), content)
-    opened.store.finish_target(target.key(), trained.facts())
-
-
-def _lost(opened: Opened) -> list[str]:
-    """Keys of trained targets whose weights are missing or damaged."""
-    bad = []
-    for record in opened.store.targets():
-        files = record.outcome.get("weights", {}).values() if record.state == "done" else ()
-        if not all(_whole(_weights(opened.directory, name), name) for name in files):
-            bad.append(record.key)
-    return bad
-
-
-def _whole(file: Path, name: str) -> bool:
-    return file.is_file() and weights_name(file.read_bytes()) == name
-
-
-def _weights(directory: Path, name: str) -> Path:
-    return directory / "models" / f"{name}.safetensors"
