@@ -73,7 +73,8 @@ def percent(value: JSON | None) -> str:
     """A share with its interval."""
     if value is None or value["mean"] is None:
         return WAITING
-    return f"{value['mean']:.0%} [{value['low']:.0%}, {value['high']:.0%}]"
+    interval = "" if value["low"] is None else f" [{value['low']:.0%}, {value['high']:.0%}]"
+    return f"{value['mean']:.0%}{interval}"
 
 
 def number(value: JSON | None) -> str:
