@@ -6,12 +6,17 @@ python docs/generate_defenses.py STUDY; without an argument only the page is wri
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import sys
 from pathlib import Path
 
+from matplotlib.figure import Figure
+from PIL import Image
+
 from glasshouse.reports.grid_balance import WAITING, Balance, balances, table
 from glasshouse.reports.grid_figures import front, pareto_png
+from glasshouse.studies.grid.lines import lines
 from glasshouse.studies.grid.results import read_results
 
 FILE = Path(__file__).parent / "results" / "defenses.json"
@@ -27,7 +32,21 @@ KEPT = (
     "practice",
     "seed",
 )
+PICTURES = FILE.with_name("defenses-pictures.png")
 UNDEFENDED = "none"
+SHOWN = (
+    UNDEFENDED,
+    "image_noise:sigma=50",
+    "pixelate:factor=4",
+    "visual_mixer",
+    "csvar",
+    "csvar_exchange",
+    "soteria",
+    "dp_sgd:epsilon=8",
+    "gaussian:sigma=0.01",
+    "prune:percent=90",
+    "clip:norm=1,noise=0.01",
+)
 SEMSIM = "semsim"
 
 
@@ -52,9 +71,31 @@ def export(study: Path) -> None:
         "balances": [dataclasses.asdict(one) for one in found],
     }
     FILE.write_text(json.dumps(content, indent=0, allow_nan=False) + "\n")
-    picture = pareto_png(found)
-    if picture:
-        FILE.with_suffix(".png").write_bytes(picture)
+    FILE.with_suffix(".png").write_bytes(pareto_png(found))
+    PICTURES.write_bytes(draw_pictures(study))
+
+
+def draw_pictures(study: Path) -> bytes:
+    """The first image of each data set, and what was seen of it behind some defenses: 24 thumbnails at most."""
+    found = lines(study)
+    datasets = list(dict.fromkeys(one.dataset for one in found))
+    figure = Figure(figsize=(1 + len(SHOWN), 1.25 * len(datasets) + 0.3), layout="constrained")
+    for axes in figure.subplots(len(datasets), 1 + len(SHOWN), squeeze=False).flat:
+        axes.axis("off")
+    for row, dataset in enumerate(datasets):
+        first = min(one.image for one in found if one.dataset == dataset)
+        own = {one.defense: one for one in found if (one.dataset, one.image) == (dataset, first)}
+        pictures = {"private": next(iter(own.values())).truth} | {
+            name: own[name].guess for name in SHOWN if name in own
+        }
+        for place, name in enumerate(("private", *SHOWN)):
+            axes = figure.axes[row * (1 + len(SHOWN)) + place]
+            axes.set_title(name.replace(":", "\n"), fontsize=6)
+            if name in pictures:
+                axes.imshow(Image.open(study / pictures[name]), cmap="gray")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
@@ -103,15 +144,15 @@ def page() -> str:
     """The page from the export alone."""
     found = json.loads(FILE.read_text())
     rows = [Balance(**one) for one in found["balances"]]
-    lines = [INTRODUCTION, *missing(found), "![Accuracy against leakage](defenses.png)", ""]
+    text = [INTRODUCTION, *missing(found), "![Accuracy against leakage](defenses.png)", "", PICTURED, ""]
     for dataset in found["settings"]["datasets"]:
         own = [one for one in rows if one.dataset == dataset]
         if own:
-            lines += [f"## {dataset}", "", *sentences(dataset, own), *markdown(*table(own)), ""]
+            text += [f"## {dataset}", "", *sentences(dataset, own), *markdown(*table(own)), ""]
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
-    lines += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
-    lines += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]
-    return "\n".join(lines) + "\n"
+    text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
+    text += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]
+    return "\n".join(text) + "\n"
 
 
 INTRODUCTION = """# Every defense beside one another
@@ -122,6 +163,10 @@ then shares gradients behind the same defense; an attack that was tuned for this
 images that no network was trained on, tries to see the private ones. Intervals are 95 %, over images. One network and
 one seed of training: another seed may change the order of neighbours.
 """
+
+PICTURED = """![What was seen of one image of each data set](defenses-pictures.png)
+
+The first attacked image of each data set, and what the attack made of it behind some defenses."""
 
 HOW = """## How each column is measured
 

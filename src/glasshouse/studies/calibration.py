@@ -49,14 +49,14 @@ def public_images(
     kept = materials.images if trained is None else torch.cat([materials.images, trained])
     found = None if source is None else data.load(source, root=root, size=size, split="train")
     if source is not None and found is not None and not set(found.ids) & set(materials.identities):
-        public = _strangers(found, kept, count, seed)
+        images, labels = _strangers(found, kept, count, seed)
         parts = "training part"
-        if len(public[0]) < count:
-            rest = _strangers(data.load(source, root=root, size=size, split="test"), kept, count, seed)
-            public = tuple(torch.cat(both)[:count] for both in zip(public, rest, strict=True))
+        if len(images) < count:
+            rest = _strangers(data.load(source, root=root, size=size, split="test"), kept, count - len(images), seed)
+            images, labels = torch.cat([images, rest[0]]), torch.cat([labels, rest[1]])
             parts = "training and test part"
-        if len(public[0]):
-            return Public(*public, f"{source}, {parts}")
+        if len(images):
+            return Public(images, labels, f"{source}, {parts}")
     images = materials.unattacked_crops(count, seed)
     labels = torch.randint(0, materials.spec.classes, (count,), generator=torch.Generator().manual_seed(seed))
     new = torch.tensor(unlike(images, kept))
@@ -65,7 +65,7 @@ def public_images(
     return Public(images[new], labels[new], "crops of photographs")
 
 
-def _strangers(found: ImageSet, kept: Tensor, count: int, seed: int) -> tuple[Tensor, ...]:
+def _strangers(found: ImageSet, kept: Tensor, count: int, seed: int) -> tuple[Tensor, Tensor]:
     """At most ``count`` images of a data set that are no copies, spread over its classes, and their labels."""
     order = found.spread(len(found), seed)
     images, labels = kept[:0], torch.empty(0, dtype=torch.long)

@@ -12,11 +12,11 @@ from sklearn.metrics import roc_auc_score
 
 from glasshouse import data
 from glasshouse.errors import SettingError
-from glasshouse.functional.threads import one_thread
 from glasshouse.membership.queries import logits
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
 from glasshouse.studies.calibration import public_images
+from glasshouse.studies.grid import probing
 from glasshouse.studies.grid.kept import weights_file
 from glasshouse.studies.grid.plan import PROBES, Grid
 from glasshouse.studies.grid.probes import KINDS, Laboratory, cost, linkage, others_of
@@ -49,15 +49,19 @@ def plan():
     )
 
 
-@pytest.fixture(scope="module")
-def directory(plan, tmp_path_factory):
-    patch = pytest.MonkeyPatch()
+def make_small(patch):
+    """Few steps, rounds and public images: enough to see that everything is measured."""
     patch.setattr(linkage, "STEPS", 4)
     patch.setattr(cost, "ROUNDS", 2)
+    patch.setattr(probing, "PUBLIC", 40)
+
+
+@pytest.fixture(scope="module")
+def directory(plan, tmp_path_factory):
     folder = tmp_path_factory.mktemp("probes") / "study"
-    with patch.context():
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
         carry_out(plan, folder, Running())
-    patch.undo()
     return folder
 
 
@@ -157,12 +161,12 @@ def test_a_pruned_message_is_shorter(directory):
     assert sizes["none"] % 4 == 0
 
 
-def test_what_was_probed_is_found_again_and_a_plan_without_probes_shows_none(plan, directory, monkeypatch, tmp_path):
+def test_what_was_probed_is_found_again_and_a_plan_without_probes_shows_none(plan, directory, monkeypatch):
     def refuse(*arguments):
         raise AssertionError("this was measured already")
 
     monkeypatch.setattr(Laboratory, "perform", refuse)
-    monkeypatch.setattr(linkage, "STEPS", 4)
+    make_small(monkeypatch)
     again = carry_out(plan, directory, Running())
     assert (again.probing.found, again.probing.planned) == (7, 7)
     without = carry_out(replace(plan, probes=()), directory, Running())
@@ -193,7 +197,6 @@ def test_where_training_took_every_image_others_of_the_test_part_stand_in(drawn)
     materials, _ = drawn
     everything = data.load(DATASET, split="train")
     trained = everything.batch(range(len(everything)))[0]
-    with one_thread():
-        public = public_images(DATASET, materials, 6, 1, trained=trained)
+    public = public_images(DATASET, materials, 400, 1, trained=trained)
     assert "test part" in public.origin
     assert all(unlike(public.images, torch.cat([trained, materials.images])))

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -53,7 +53,7 @@ class Laboratory:
         files = sorted((self.directory / "models").glob("*.safetensors"))
         return PackedLaboratory(self, parcels.packed(self.directory, files))
 
-    def perform(self, probes: list[Probe], progress: Progress) -> list[JSON]:
+    def perform(self, probes: Sequence[Probe], progress: Progress) -> list[JSON]:
         """Measure one thing after another on one thread."""
         with one_thread():
             return [probe.measured(self, progress) for probe in probes]
