@@ -33,6 +33,7 @@ def render(directory: Path) -> str:
         settings=results["settings"],
         waiting=sum(target["state"] == "pending" for target in results["targets"]),
         lost=[target for target in results["targets"] if target["state"] == "failed"],
+        odd=[probe for probe in results.get("probes", []) if probe["state"] == "failed"],
         head=grid_advice.headline(results),
         advice=grid_advice.advice(results),
         columns=columns(results),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 from glasshouse import data
 from glasshouse.errors import SettingError
 from glasshouse.membership.queries import logits
+from glasshouse.reports.grid import write_grid_report
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
 from glasshouse.studies.calibration import public_images
@@ -22,7 +24,8 @@ from glasshouse.studies.grid.plan import PROBES, Grid
 from glasshouse.studies.grid.probes import KINDS, Laboratory, cost, linkage, others_of
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.results import read_results
-from glasshouse.studies.grid.targets import Lessons
+from glasshouse.studies.grid.status import Count, status
+from glasshouse.studies.grid.targets import Lessons, targets_of
 from glasshouse.studies.materials import from_dataset, unlike
 from glasshouse.studies.networks import trained_network
 
@@ -113,6 +116,21 @@ def test_behind_a_defense_of_images_protected_queries_are_asked_as_well(found):
     assert all(0 <= one["queries"]["clean"]["test_accuracy"]["mean"] <= 1 for one in of_kind(found, "membership"))
 
 
+def test_a_laboratory_that_travelled_measures_the_same(plan, directory, found, drawn, monkeypatch):
+    make_small(monkeypatch)
+    materials, lessons = drawn
+    home = probing.laboratory(plan, directory, {DATASET: lessons}, {DATASET: materials}, None)
+    away = pickle.loads(pickle.dumps(home.packed())).unpacked()
+    assert away.directory != home.directory
+    store = Store(directory / DATABASE_FILE)
+    networks = probing.trained(targets_of(plan, {DATASET: lessons}), store.targets())
+    store.close()
+    probe, *_ = KINDS["membership"].planned(plan, networks, away)
+    (outcome,) = away.perform([probe], lambda share: None)
+    kept = of_kind(found, "membership")[0]
+    assert outcome == {name: kept[name] for name in outcome}
+
+
 def test_strangers_are_neither_attacked_nor_trained_on(drawn):
     materials, lessons = drawn
     doubled = dataclasses.replace(
@@ -159,6 +177,15 @@ def test_a_pruned_message_is_shorter(directory):
     assert sizes["prune:percent=90"] < 0.2 * sizes["none"]
     assert sizes["csvar"] == sizes["none"]
     assert sizes["none"] % 4 == 0
+
+
+def test_the_page_has_a_balance_of_every_defense_and_status_counts_probes(directory, plan):
+    page = write_grid_report(directory).read_text(encoding="utf-8")
+    balance = page.partition('<table id="balance">')[2].partition("</table>")[0]
+    assert balance.count("<tr>") == 1 + len(plan.recipes)
+    assert "n/a" in balance
+    assert page.count("<svg") == 2
+    assert status(directory).probes == Count(done=7, failed=0, left=0)
 
 
 def test_what_was_probed_is_found_again_and_a_plan_without_probes_shows_none(plan, directory, monkeypatch):

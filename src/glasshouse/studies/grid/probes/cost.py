@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +11,7 @@ from glasshouse.functional.intervals import mean_interval
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probes.base import Laboratory, Network, Probe
 from glasshouse.studies.grid.targets import Lessons, School, Target
-from glasshouse.types import JSON, Progress, no_progress
+from glasshouse.types import JSON, Progress
 
 SAMPLE = 128  # images of an epoch that is timed
 ROUNDS = 5  # pairs of epochs, with and without the defense
@@ -45,20 +44,13 @@ class Cost(Probe):
         plain = dataclasses.replace(defended, recipe="none")
         steps = -(-len(labels) // batch)
         for target in (plain, defended):  # what a first run prepares once is no cost of a step
-            school.perform([target], no_progress)
+            school.seconds(target)
         rounds = []
         for number in range(ROUNDS):
-            rounds.append([_seconds(school, target) / steps for target in (plain, defended)])
+            rounds.append([school.seconds(target) / steps for target in (plain, defended)])
             progress((number + 1) / ROUNDS)
         return {
             "plain_seconds": dataclasses.asdict(mean_interval([one for one, _ in rounds])),
             "step_seconds": dataclasses.asdict(mean_interval([two for _, two in rounds])),
             "ratio": dataclasses.asdict(mean_interval([two / one for one, two in rounds])),
         }
-
-
-def _seconds(school: School, target: Target) -> float:
-    """Processor seconds of one training."""
-    began = time.process_time()
-    school.perform([target], no_progress)
-    return time.process_time() - began
