@@ -116,10 +116,14 @@ def sentences(dataset: str, found: list[Balance]) -> list[str]:
     ]
     if names:
         told.append(f"Nothing beats these in accuracy and SemSim at once: {', '.join(names)}.")
-    sure = [one.defense for one in found if one.auc and one.auc["low"] > 0.5]
-    told.append(f"Members can be told from others (the interval of the AUC lies above 0.5) behind: {', '.join(sure)}.")
-    linked = [one.defense for one in found if one.identified and one.identified["mean"] > 0.5]
-    told.append(f"More than half of the protected images are found in a gallery behind: {', '.join(linked) or 'none'}.")
+    asked = [one for one in found if one.auc]
+    if asked:
+        sure = ", ".join(one.defense for one in asked if one.auc["low"] > 0.5) or "none"
+        told.append(f"Members can be told from others (the interval of the AUC lies above 0.5) behind: {sure}.")
+    sought = [one for one in found if one.identified]
+    if sought:
+        linked = ", ".join(one.defense for one in sought if one.identified["mean"] > 0.5) or "none"
+        told.append(f"More than half of the protected images are found in a gallery behind: {linked}.")
     return [f"- {one}" for one in told] + [""]
 
 
@@ -182,7 +186,8 @@ HOW = """## How each column is measured
 - **bytes of a message**: one shared gradient, each tensor in the shortest of three exact codings: every value in 32
   bits; those that are not zero and a bit for each place; those that are not zero and the number of their place.
 - **training step**: seconds of the processor with the defense, divided by those without it.
-- **attack, s per image**: with the settings that tuning chose; the search itself is not in it.
+- **attack, s per image**: by the clock, with the settings that tuning chose; the search itself is not in it. Other work
+  ran on the same machine and slowed some rows several times over, so that only orders of magnitude can be compared.
 
 One image is behind each gradient, so that there is nobody to mix it with: [mixup](../defenses/mixup.md),
 [instahide](../defenses/instahide.md) and the exchange of [csvar_exchange](../defenses/csvar_exchange.md) hide in what
