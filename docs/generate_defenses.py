@@ -165,7 +165,8 @@ Made by `docs/generate_defenses.py` from the file beside this page, which comes 
 `glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Each network is trained behind a defense,
 then shares gradients behind the same defense; an attack that was tuned for this very network and defense, on public
 images that no network was trained on, tries to see the private ones. Intervals are 95 %, over images. One network and
-one seed of training: another seed may change the order of neighbours.
+one seed of training: another seed may change the order of neighbours. Every row is a network of its own, and one that
+learned less may be easier to invert: a defense can look leakier than none by what it does to training.
 """
 
 PICTURED = """![What was seen of one image of each data set](defenses-pictures.png)
