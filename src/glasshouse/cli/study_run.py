@@ -60,6 +60,7 @@ def run(
                 store=store,
                 pictures=pictures,
                 training_progress=shown.stage("Training", "networks"),
+                probing_progress=shown.stage("Probing", "probes"),
                 tuning_progress=shown.stage("Tuning", "attacks"),
                 progress=shown.stage("Attacking", "cases"),
                 scoring_progress=shown.stage("Scoring", "data sets"),
@@ -118,7 +119,7 @@ def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, down
             print(json.dumps(done.result.to_json(), allow_nan=False))
         else:
             show_result(done.result)
-            _left((done.training, "networks"), (done.attacking, "cases"))
+            _left((done.training, "networks"), (done.probing, "probes"), (done.attacking, "cases"))
         if done.attacking.failed and done.attacking.failed == done.attacking.planned:
             raise StudyError(f"Every case failed. The first: {done.result.failures[0].reason}")
 

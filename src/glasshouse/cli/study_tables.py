@@ -25,6 +25,8 @@ def show_status(found: Status) -> None:
     console = Console()
     table = Table("", "done", "failed", "left", title=found.title)
     _count(table, found.unit, found.targets)
+    if found.probes != Count(0, 0, 0):
+        _count(table, "probes", found.probes)
     if found.cases is not None:
         _count(table, "cases", found.cases)
     console.print(table)
@@ -63,6 +65,8 @@ def show_result(result: GridResult) -> None:
     console.print(table)
     lost = [one for one in result.targets if one.state == "failed"]
     _failures(console, [f"{one.target.dataset}, {one.target.model}, {one.target.recipe}: {one.reason}" for one in lost])
+    odd = [one for one in result.probes if one.state == "failed"]
+    _failures(console, [f"{one.described['kind']}, {one.described['dataset']}: {one.reason}" for one in odd])
     _failures(console, [f"{one.setup.model}, {one.setup.defense}: {one.reason}" for one in result.failures])
 
 

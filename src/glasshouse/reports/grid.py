@@ -7,7 +7,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from glasshouse.files import write_atomic
-from glasshouse.reports import grid_advice, grid_figures, grid_view
+from glasshouse.reports import grid_advice, grid_balance, grid_figures, grid_view
 from glasshouse.reports.page import template
 from glasshouse.reports.view import columns
 from glasshouse.store import Location
@@ -27,17 +27,23 @@ def render(directory: Path) -> str:
     results = read_results(directory)
     table = lines(directory)
     album = Location.of(directory).album
+    balances = grid_balance.balances(results)
+    heads, rows = grid_balance.table(balances)
     most, least, metric = grid_view.extremes(table)
     return template("grid.html").render(
         results=results,
         settings=results["settings"],
         waiting=sum(target["state"] == "pending" for target in results["targets"]),
         lost=[target for target in results["targets"] if target["state"] == "failed"],
+        odd=[probe for probe in results.get("probes", []) if probe["state"] == "failed"],
         head=grid_advice.headline(results),
         advice=grid_advice.advice(results),
         columns=columns(results),
         board=grid_view.leaderboard(results),
         tradeoff=Markup(grid_figures.tradeoff(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
+        pareto=Markup(grid_figures.pareto(balances)),  # noqa: S704 - as above
+        balance_heads=heads,
+        balance_rows=rows if results.get("probes") else [],
         agreement=grid_view.agreement(results),
         metric=metric,
         walls=[

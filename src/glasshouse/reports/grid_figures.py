@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from glasshouse.metrics import metrics
+from glasshouse.registry import parse_spec
 from glasshouse.reports.figures import INK, MARKERS, THEME, svg
+from glasshouse.reports.grid_balance import Balance
 from glasshouse.types import JSON
 
+PERCEPTUAL = ("semsim", "lpips", "ssim", "psnr", "mse")  # the first that a study has is drawn
 Point = tuple[float, float]
+#: How leaky a setup is by one measure, with its interval; None where that was not measured.
+Leak = Callable[[Balance], JSON | None]
 
 
 def tradeoff(results: JSON) -> str:
@@ -43,3 +51,93 @@ def front(points: Sequence[Point]) -> list[Point]:
         if not kept or seen < kept[-1][1]:
             kept.append((accuracy, seen))
     return kept[::-1]
+
+
+def pareto(found: Sequence[Balance]) -> str:
+    """Accuracy against what leaks, as SVG for the page; empty where nothing has both."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(THEME):
+        figure = draw_pareto(found)
+        return "" if figure is None else svg(figure)
+
+
+def pareto_png(found: Sequence[Balance]) -> bytes:
+    """The same as PNG."""
+    figure = draw_pareto(found)
+    buffer = io.BytesIO()
+    if figure is not None:
+        figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def draw_pareto(found: Sequence[Balance]) -> Any:
+    """A line of panels for each data set: reconstruction by the most perceptual metric, then membership."""
+    from matplotlib.figure import Figure
+
+    measured = [one for one in found if one.accuracy is not None]
+    panels = _panels(measured)
+    datasets = list(dict.fromkeys(one.dataset for one in measured))
+    if not panels or not datasets:
+        return None
+    defenses = list(dict.fromkeys(one.defense for one in measured))
+    figure = Figure(figsize=(6.5 * len(panels), 4.2 * len(datasets) + 1.6), layout="constrained")
+    grid = figure.subplots(len(datasets), len(panels), squeeze=False)
+    for line, dataset in zip(grid, datasets, strict=True):
+        own = [one for one in measured if one.dataset == dataset]
+        for axes, (title, sign, leak) in zip(line, panels, strict=True):
+            _panel(axes, own, defenses, leak, sign)
+            axes.set_title(dataset)
+            axes.set_xlabel("accuracy of the network")
+            axes.set_ylabel(title)
+            axes.grid(alpha=0.2)
+    handles = {
+        label: mark for axes in figure.axes for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    return figure
+
+
+def _panels(found: Sequence[Balance]) -> list[tuple[str, int, Leak]]:
+    """Title, sign (1 where high values leak) and measure of every panel that has values."""
+    names = list(dict.fromkeys(name for one in found for name, value in one.metrics.items() if value))
+    known = {parse_spec(name)[0]: name for name in reversed(names)}
+    panels: list[tuple[str, int, Leak]] = []
+    best = next((name for name in PERCEPTUAL if name in known), None)
+    if best is not None:
+        kind = metrics.get(best)
+        sign = 1 if kind.leaks_when == "high" else -1
+        title = f"{kind.label} of the reconstruction ({'higher' if sign > 0 else 'lower'} leaks more)"
+        panels.append((title, sign, lambda one: one.metrics.get(known[best])))
+    panels.append(("membership: AUC (0.5 is guessing)", 1, lambda one: one.auc))
+    return [panel for panel in panels if any(panel[2](one) is not None for one in found)]
+
+
+def _panel(axes: Any, found: Sequence[Balance], defenses: Sequence[str], leak: Leak, sign: int) -> None:
+    """Every setup with its intervals, and the front that no other beats in both."""
+    points = [(one, one.accuracy, leak(one)) for one in found]
+    known = [(one, x, y) for one, x, y in points if x is not None and y is not None and y["mean"] is not None]
+    for one, x, y in known:
+        number = defenses.index(one.defense)
+        axes.errorbar(
+            [x["mean"]],
+            [y["mean"]],
+            xerr=_spread(x),
+            yerr=_spread(y),
+            fmt=MARKERS[number // 10 % len(MARKERS)],
+            color=f"C{number % 10}",
+            alpha=0.8,
+            capsize=2,
+            elinewidth=0.7,
+            label=one.defense,
+        )
+    best = [(x, sign * y) for x, y in front([(x["mean"], sign * y["mean"]) for _, x, y in known])]
+    if best:
+        axes.plot(*zip(*best, strict=True), "-", color=INK, alpha=0.5, label="nothing is better in both")
+
+
+def _spread(value: JSON) -> list[list[float]] | None:
+    """The interval as lengths below and above the mean."""
+    if value["low"] is None:
+        return None
+    return [[max(value["mean"] - value["low"], 0)], [max(value["high"] - value["mean"], 0)]]

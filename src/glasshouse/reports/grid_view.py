@@ -10,13 +10,13 @@ from scipy.stats import kendalltau
 
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
+from glasshouse.reports.grid_figures import PERCEPTUAL
 from glasshouse.reports.view import Cell, cell, columns, inline, short
 from glasshouse.store import Album
 from glasshouse.studies.grid.lines import Line
 from glasshouse.types import JSON
 
 SHOWN = 12  # pictures at each end
-PERCEPTUAL = ("semsim", "lpips", "ssim", "psnr", "mse")  # the first that a study has orders its pictures
 HEADS = ("data", "model", "network", "defense", "attack")
 FEWEST_RANKED = 3  # setups below which two metrics always agree, or never
 

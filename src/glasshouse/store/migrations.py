@@ -112,6 +112,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (  # 5: how surely a classifier sees the original, which people are not asked
         "ALTER TABLE votes ADD COLUMN grade DOUBLE PRECISION CHECK (grade BETWEEN 0 AND 1)",
     ),
+    (  # 6: what a study measures of networks and defenses beside attacking gradients
+        """CREATE TABLE probes (
+            key TEXT PRIMARY KEY,
+            position INTEGER NOT NULL,
+            described TEXT NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('pending', 'done', 'failed')),
+            reason TEXT,
+            outcome TEXT
+        )""",
+    ),
 )
 
 

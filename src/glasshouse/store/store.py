@@ -49,7 +49,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class CaseRecord:
-    """A case, or a target, as the study knows it: described in full, pending, done or failed, with its outcome.
+    """A case, a target or a probe as the study knows it: described in full, pending, done or failed, with its outcome.
 
     What the plan asked for once and does no more is kept, but it is no longer ``planned``.
     """
@@ -104,6 +104,14 @@ class Store:
         """Every network to train in the order of the plan."""
         return self._planned("targets")
 
+    def add_probes(self, probes: Iterable[tuple[str, JSON]]) -> None:
+        """Plan these measurements and no others; those that were made stay."""
+        self._plan("probes", probes)
+
+    def probes(self) -> list[CaseRecord]:
+        """Every measurement in the order of the plan."""
+        return self._planned("probes")
+
     def _plan(self, table: str, planned: Iterable[tuple[str, JSON]]) -> None:
         rows = [
             {"key": key, "position": position, "described": json.dumps(described, sort_keys=True)}
@@ -127,16 +135,29 @@ class Store:
 
     def finish_target(self, key: str, outcome: JSON) -> None:
         """Write down what became of a network that was trained."""
-        self._database.write(
-            "UPDATE targets SET state = 'done', reason = NULL, outcome = :outcome WHERE key = :key",
-            [{"key": key, "outcome": json.dumps(outcome, sort_keys=True)}],
-        )
+        self._finish("targets", key, outcome)
 
     def fail_target(self, key: str, reason: str) -> None:
         """Write down that a network could not be trained, and why."""
+        self._fail("targets", key, reason)
+
+    def finish_probe(self, key: str, outcome: JSON) -> None:
+        """Write down what was measured."""
+        self._finish("probes", key, outcome)
+
+    def fail_probe(self, key: str, reason: str) -> None:
+        """Write down that something could not be measured, and why."""
+        self._fail("probes", key, reason)
+
+    def _finish(self, table: str, key: str, outcome: JSON) -> None:
         self._database.write(
-            "UPDATE targets SET state = 'failed', reason = :reason WHERE key = :key", [{"key": key, "reason": reason}]
+            f"UPDATE {table} SET state = 'done', reason = NULL, outcome = :outcome WHERE key = :key",  # noqa: S608 - as above
+            [{"key": key, "outcome": json.dumps(outcome, sort_keys=True)}],
         )
+
+    def _fail(self, table: str, key: str, reason: str) -> None:
+        query = f"UPDATE {table} SET state = 'failed', reason = :reason WHERE key = :key"  # noqa: S608 - as above
+        self._database.write(query, [{"key": key, "reason": reason}])
 
     def reset_targets(self, keys: Sequence[str]) -> None:
         """Plan networks anew whose files were lost or damaged."""
@@ -162,10 +183,7 @@ class Store:
 
     def fail(self, key: str, reason: str) -> None:
         """Write down that a case failed, and why."""
-        self._database.write(
-            "UPDATE cases SET state = 'failed', reason = :reason WHERE key = :key",
-            [{"key": key, "reason": reason}],
-        )
+        self._fail("cases", key, reason)
 
     def reset(self, keys: Sequence[str]) -> None:
         """Plan cases anew whose failure may have passed or whose files were damaged."""

@@ -56,6 +56,7 @@ class Running:
     progress: RunProgress = lambda done, total: None
     tuning_progress: RunProgress = lambda done, total: None
     training_progress: RunProgress = lambda done, total: None
+    probing_progress: RunProgress = lambda done, total: None
     scoring_progress: RunProgress = lambda done, total: None
 
     def __post_init__(self) -> None:

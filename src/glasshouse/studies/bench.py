@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import attacks, defenses
+from glasshouse.functional.messages import message_bytes
 from glasshouse.functional.threads import one_thread
 from glasshouse.models.own import load_weights
 from glasshouse.store import Carried, ImageRecord, Pictures
+from glasshouse.studies import parcels
 from glasshouse.studies.assignment import assigned
 from glasshouse.studies.case import Case
 from glasshouse.studies.conditions import USUAL, Conditions
@@ -37,6 +38,7 @@ class Outcome:
     snr_db: float
     labels_right: float | None
     seconds: float
+    message_bytes: float
 
 
 @dataclass
@@ -53,7 +55,7 @@ class Bench:
     images: tuple[ImageRecord, ...]
     specs: Mapping[str, ImageSpec]
     module: nn.Module | None = None
-    files: Mapping[str, np.ndarray] | None = None
+    files: parcels.Files | None = None
     _built: dict[tuple[str, str, str], nn.Module] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -62,37 +64,20 @@ class Bench:
         return {**self.__dict__, "pictures": pictures, "_built": {}}
 
     def packed(self) -> Bench:
-        """The same bench for a machine that cannot read this one's files: it has their contents with it.
-
-        They are arrays because Ray keeps arrays once on each machine, for all its workers.
-        """
+        """The same bench for a machine that cannot read this one's files: it has their contents with it."""
         found = [
             file for name in ("models", "public") for file in sorted((self.directory / name).glob("*.safetensors"))
         ]
-        files = {
-            str(file.relative_to(self.directory)): np.frombuffer(file.read_bytes(), dtype=np.uint8) for file in found
-        }
-        return replace(self, pictures=self._carried(), files=files)
+        return replace(self, pictures=self._carried(), files=parcels.packed(self.directory, found))
 
     def _carried(self) -> Carried:
         return Carried.of(self.pictures, (image.file for image in self.images))
-
-    @contextmanager
-    def _file(self, name: str) -> Iterator[Path]:
-        """A file of the study; one that came with the bench lies on disk only while it is read, for nobody else."""
-        if self.files is None:
-            yield self.directory / name
-            return
-        with TemporaryDirectory(prefix="glasshouse-") as folder:
-            file = Path(folder) / Path(name).name
-            file.write_bytes(self.files[name].tobytes())
-            yield file
 
     def known(self, case: Case) -> Tensor | None:
         """The public images (M, C, H, W) that the attacker of a case learns from."""
         if not case.public:
             return None
-        with self._file(public_file(case.public)) as file:
+        with parcels.opened(self.directory, self.files, public_file(case.public)) as file:
             return load_public(file, case.public)
 
     def perform(self, cases: Sequence[Case], progress: Progress) -> list[Outcome]:
@@ -126,6 +111,7 @@ class Bench:
                 one.snr_db,
                 _share_right(guessed.labels, labels),
                 seconds,
+                fmean(message_bytes(sent.tensors.values()) for sent in one.seen.rounds),
             )
             for (truth, labels), one, guessed in zip(batches, shared, found, strict=True)
         ]
@@ -164,7 +150,7 @@ class Bench:
         """The model of a case with the weights that it names."""
         key = case.dataset, case.architecture, case.weights  # fresh weights of two models may be the same
         if key not in self._built:
-            with self._file(f"models/{case.weights}.safetensors") as file:
+            with parcels.opened(self.directory, self.files, f"models/{case.weights}.safetensors") as file:
                 model = self._loaded(case, file)
             self._built = {key: model.eval()}  # one at a time: two rounds may share one module
         return self._built[key]

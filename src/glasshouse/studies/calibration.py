@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from glasshouse import data
+from glasshouse.data import ImageSet
 from glasshouse.errors import DataError
 from glasshouse.studies.materials import Materials, unlike
 
@@ -37,20 +38,41 @@ def public_images(
     *,
     size: int | None = None,
     root: Path | None = None,
+    trained: Tensor | None = None,
 ) -> Public:
-    """``count`` images of the data set's training part where it has one of its own, else crops of photographs.
+    """At most ``count`` images of the data set where it has a training part of its own, else crops of photographs.
 
-    ``source`` is the data set, None for images that were handed over. Copies of attacked images are left out.
+    ``source`` is the data set, None for images that were handed over. Copies of attacked images are left out, and of
+    those (M, C, H, W) that the attacked network was ``trained`` on: what it does to them says more than an attacker
+    could know. Where training left too few, test images that nobody attacks stand in.
     """
+    kept = materials.images if trained is None else torch.cat([materials.images, trained])
     found = None if source is None else data.load(source, root=root, size=size, split="train")
-    if found is not None and not set(found.ids) & set(materials.identities):
-        places = found.spread(min(2 * count, len(found)), seed)
-        images, labels = found.batch(places)
-        new = torch.tensor(unlike(images, materials.images))
-        return Public(images[new][:count], labels[new][:count], f"{source}, training part")
+    if source is not None and found is not None and not set(found.ids) & set(materials.identities):
+        images, labels = _strangers(found, kept, count, seed)
+        parts = "training part"
+        if len(images) < count:
+            rest = _strangers(data.load(source, root=root, size=size, split="test"), kept, count - len(images), seed)
+            images, labels = torch.cat([images, rest[0]]), torch.cat([labels, rest[1]])
+            parts = "training and test part"
+        if len(images):
+            return Public(images, labels, f"{source}, {parts}")
     images = materials.unattacked_crops(count, seed)
     labels = torch.randint(0, materials.spec.classes, (count,), generator=torch.Generator().manual_seed(seed))
-    new = torch.tensor(unlike(images, materials.images))
+    new = torch.tensor(unlike(images, kept))
     if not bool(new.any()):
         raise DataError("Every public image is a copy of an attacked one: attack fewer images, or do not tune.")
     return Public(images[new], labels[new], "crops of photographs")
+
+
+def _strangers(found: ImageSet, kept: Tensor, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """At most ``count`` images of a data set that are no copies, spread over its classes, and their labels."""
+    order = found.spread(len(found), seed)
+    images, labels = kept[:0], torch.empty(0, dtype=torch.long)
+    for start in range(0, len(order), 2 * count):  # read only as far as needed
+        some, named = found.batch(order[start : start + 2 * count])
+        new = torch.tensor(unlike(some, kept))
+        images, labels = torch.cat([images, some[new]]), torch.cat([labels, named[new]])
+        if len(images) >= count:
+            break
+    return images[:count], labels[:count]

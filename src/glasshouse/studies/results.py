@@ -81,6 +81,15 @@ class Identified:
     images: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a setup costs: bytes of a message that the client shares, and seconds of the attack for each image."""
+
+    setup: Setup
+    message_bytes: Interval | None
+    seconds: Interval | None
+
+
 @dataclass(frozen=True, eq=False)
 class AuditResult:
     """All that a study found."""
@@ -287,6 +296,16 @@ class Table:
             if found:
                 answer.append(Identified(setup, share_interval(len(seen), len(found)), tuple(seen)))
         return answer
+
+    def spent(self) -> list[Spent]:
+        """What every setup costs, from its finished cases."""
+        return [Spent(setup, *self._spent(cases)) for setup, cases in self.groups.items()]
+
+    def _spent(self, cases: Sequence[Case]) -> tuple[Interval | None, ...]:
+        done = [one for case in cases if (one := self.records[case.key()]).state == "done"]
+        sizes = [one.outcome["message_bytes"] for one in done if "message_bytes" in one.outcome]
+        seconds = [one.outcome["seconds"] / len(cases[0].images) for one in done]
+        return tuple(mean_interval(values) if values else None for values in (sizes, seconds))
 
     def failures(self) -> list[Failed]:
         """Every case that failed."""

@@ -91,5 +91,6 @@ def keep(case: Case, outcome: Outcome, store: Store, album: Album) -> None:
         "snr_db": finite_or_none(outcome.snr_db),
         "labels_right": outcome.labels_right,
         "seconds": outcome.seconds,
+        "message_bytes": outcome.message_bytes,
     }
     store.finish(key, facts, records)

@@ -114,7 +114,7 @@ class Trained:
         guard = self.bank.trainer.guard(self.dealt.trained)
         found = []
         for query, view in self.views.items():
-            right = (_accuracy(view(self.model()), part) for part in (self.dealt.members, self.dealt.others))
+            right = (accuracy_interval(view(self.model()), part) for part in (self.dealt.members, self.dealt.others))
             found.append(Target(self.defense, guard.complete_spec, guard.promise, query, *right))
         return found
 
@@ -132,7 +132,8 @@ class Trained:
         return found
 
 
-def _accuracy(model: nn.Module, samples: Samples) -> Interval:
+def accuracy_interval(model: nn.Module, samples: Samples) -> Interval:
+    """How often a model is right about samples, with its interval."""
     count = len(samples.images)
     return share_interval(round(accuracy(model, samples.images, samples.targets) * count), count)
 

@@ -66,7 +66,7 @@ def test_damaged_weights_are_trained_again_to_the_same_result(grid, study):
     assert results(study) == before
 
 
-@pytest.mark.parametrize("place", ["store.after_commit:3", "store.before_commit:5"])  # a network, a case
+@pytest.mark.parametrize("place", ["store.after_commit:3", "store.before_commit:6"])  # a network, a case
 def test_a_killed_run_goes_on_to_the_same_numbers(place, grid, finished, tmp_path, glasshouse):
     directory = tmp_path / "study"
     directory.mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ class Practice:
             if not order:
                 mirrored = torch.rand(len(images), 1, 1, 1, generator=rng) < 0.5
                 raw = torch.where(mirrored, images.flip(-1), images)
-                made = self.protect(Samples(raw, self.public.targets), versions)
+                made = self.protect(replace(self.public, images=raw), versions)
                 parts = torch.randperm(len(images), generator=rng).split(size)
                 order = [part for part in parts if len(part) == size]
             chosen = order.pop()

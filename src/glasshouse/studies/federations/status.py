@@ -10,7 +10,7 @@ from glasshouse.studies.grid.status import Count, Status, disk, records
 
 def status(plan: Federations, directory: Path) -> Status:
     """Look at a study; nothing is locked and nothing is written."""
-    known, _ = records(directory)
+    known, *_ = records(directory)
     count = Count.of(known, 0 if known else len(list(plan.federations())))
     failures = tuple(
         (
@@ -20,4 +20,4 @@ def status(plan: Federations, directory: Path) -> Status:
         for one in known
         if one.state == "failed"
     )
-    return Status(plan.title, count, None, failures, disk(directory), "federations")
+    return Status(plan.title, count, Count(0, 0, 0), None, failures, disk(directory), "federations")

@@ -25,7 +25,7 @@ from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.study import Victim, audited_networks, expand, public_images_for, usable_attacks
 from glasshouse.studies.subjects import Subject
-from glasshouse.studies.tuning import CALIBRATION, STEP_FACTORS
+from glasshouse.studies.tuning import STEP_FACTORS
 from glasshouse.studies.victim import share
 from glasshouse.types import JSON, no_progress
 
@@ -114,9 +114,7 @@ def _training(grid: Grid, part: _Part) -> float:
     for target in part.targets:
         if target.recipe not in spent:
             sample = replace(target, epochs=1, checkpoints=(1,), batch=min(target.batch, SAMPLE))
-            spent[target.recipe] = min(
-                school.perform([sample, sample], no_progress), key=lambda one: one.seconds
-            ).seconds
+            spent[target.recipe] = min(school.seconds(sample) for _ in range(2))
     passes = grid.epochs * len(part.lessons.labels) / len(labels)
     return sum(spent[target.recipe] for target in part.targets) * passes
 
@@ -165,7 +163,7 @@ def _seconds(grid: Grid, part: _Part, case: Case) -> float:
 
 
 def _spent(grid: Grid, part: _Part, case: Case, attack: InversionAttack) -> float:
-    """How long one attack takes here and now."""
+    """How many seconds of the processor one attack takes: what else the machine does is not counted."""
     batch = len(case.images)
     images, labels = part.materials.images[:batch], part.materials.labels[:batch]
     network = own.build(part.model, part.lessons.spec, seed=0).eval()
@@ -183,9 +181,9 @@ def _spent(grid: Grid, part: _Part, case: Case, attack: InversionAttack) -> floa
         batches=attack.batches(batch),
         public=public_images_for(part.materials, [(case.attack, attack)], grid.seed),
     ).seen
-    began = time.perf_counter()
+    began = time.process_time()
     attack.attack_all(network, [seen], rngs=[rng], progress=no_progress)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def _tuning(grid: Grid, cases: list[Case], seconds: Mapping[tuple[str, str], float]) -> float:
@@ -193,12 +191,12 @@ def _tuning(grid: Grid, cases: list[Case], seconds: Mapping[tuple[str, str], flo
     if not grid.tune:
         return 0.0
     groups = {(case.weights, case.batchnorm, case.defense, case.attack): case for case in cases}
-    return sum(_tries(case) * seconds[_kind(case)] for case in groups.values())
+    return sum(_tries(grid, case) * seconds[_kind(case)] for case in groups.values())
 
 
-def _tries(case: Case) -> float:
+def _tries(grid: Grid, case: Case) -> float:
     """How many cases a search is worth."""
     attack = attacks.create(case.attack_spec).tunable()
     candidates = 1 + sum(len(values) for _, values in attack.grid)
     with_other_steps = sum(STEP_FACTORS) if attack.grid and "steps" in all_settings(attack) else 0.0
-    return CALIBRATION / len(case.images) * (candidates + with_other_steps)
+    return grid.practice / len(case.images) * (candidates + with_other_steps)

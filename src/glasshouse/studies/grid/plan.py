@@ -15,6 +15,7 @@ from glasshouse.types import BatchNorm
 SCHEMA = 1
 NAME = "grid"
 FRESH = 0  # the checkpoint before any training
+PROBES = ("membership", "linkage", "cost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class Grid:
     labels: str = setting("given", "whether the attacker is given the labels or recovers them")
     public: str | None = setting(None, "public images that an attacker may learn from: SPEC, FILE.npz or directory")
     tune: bool = setting(False, "whether each attack is tuned for each model and defense on public images")
+    practice: int = setting(6, "public images that tuning tries each candidate on; no network was trained on them")
+    probes: tuple[str, ...] = setting((), "what is measured beside attacks: membership, linkage, cost")
     memory: float | None = setting(None, "gigabytes that a worker may use to work on several images at once")
     seed: int = setting(0, "seed of the choice of images, of defenses and of attacks")
 
@@ -60,6 +63,9 @@ class Grid:
             raise SettingError(
                 f"paired wants as many recipes as defenses, but there are {len(self.recipes)} and {len(self.defenses)}."
             )
+        for probe in self.probes:
+            checks.one_of("probes", probe, PROBES)
+        checks.at_least("practice", self.practice, 1)
         checks.at_least("lr", self.lr, 1e-9)
         checks.at_least("training_batch", self.training_batch, 2)
         for seed in self.seeds:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from glasshouse.attacks.base import InversionAttack
-from glasshouse.files import write_atomic
 from glasshouse.studies.audit import Running, owned
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
-from glasshouse.studies.executors import Failure
+from glasshouse.studies.grid.kept import keep, lost
 from glasshouse.studies.grid.opening import Opened, open_grid
 from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.grid.probing import laboratory, probe, trained
 from glasshouse.studies.grid.results import GridResult, collect
-from glasshouse.studies.grid.targets import Target, Trained, is_whole, weights_file, weights_name
+from glasshouse.studies.grid.targets import weights_file
+from glasshouse.studies.grid.work import work_off
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.public import save_public
@@ -35,14 +37,15 @@ from glasshouse.studies.study import (
     usable_attacks,
 )
 from glasshouse.studies.subjects import Subject
-from glasshouse.studies.tuning import CALIBRATION, tuned_cases
+from glasshouse.studies.tuning import tuned_cases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Done:
-    """What a run did: networks trained, cases attacked once all networks are there, and all that is known by now."""
+    """What a run did: networks trained and probed, cases attacked once all are there, and all that is known by now."""
 
     training: Summary
+    probing: Summary
     attacking: Summary
     result: GridResult
 
@@ -58,6 +61,7 @@ def carry_out(
             deadline = running.deadline()
             try:
                 training = train(opened, running, deadline)
+                probing = measure(opened, running, deadline)
                 # what is left to train is left because the time is over, so nothing is attacked either
                 study = attackable(opened, running, deadline)
                 study.store.reset(check_pictures(study))
@@ -65,7 +69,7 @@ def carry_out(
             except KeyboardInterrupt:
                 write_down(opened, attackable(opened, running, deadline=0), running)
                 raise
-            return Done(training, attacking, write_down(opened, study, running))
+            return Done(training, probing, attacking, write_down(opened, study, running))
         finally:
             opened.store.close()
 
@@ -96,37 +100,35 @@ def write_down(opened: Opened, study: Study, running: Running) -> GridResult:
         score(study, subject, known, scored)
         running.scoring_progress(number + 1, len(opened.subjects))
         tables.append(Table.of(study, subject, known))
-    result = collect(opened.grid, opened.directory, tables, opened.targets, opened.store.targets())
+    store = opened.store
+    result = collect(opened.grid, opened.directory, tables, opened.targets, store.targets(), store.probes())
     result.save()
     return result
 
 
 def train(opened: Opened, running: Running, deadline: float) -> Summary:
     """Train every target that is not trained, or whose weights are lost, and keep it as soon as it is."""
-    opened.store.reset_targets(_lost(opened))
-    states = {record.key: record.state for record in opened.store.targets()}
-    todo = [(target,) for target in opened.targets if states[target.key()] != "done"]
-    found, done, failed = len(opened.targets) - len(todo), 0, 0
-    shares: dict[str, float] = {}
-    over: set[str] = set()
+    opened.store.reset_targets(lost(opened.directory, opened.store.targets()))
+    return work_off(
+        opened.targets,
+        {record.key for record in opened.store.targets() if record.state == "done"},
+        opened.school,
+        running.executor(),
+        keep=partial(keep, opened.directory, opened.store),
+        fail=opened.store.fail_target,
+        progress=running.training_progress,
+        deadline=deadline,
+    )
 
-    def watch(key: str, share: float) -> None:
-        if key in over:  # a report that comes later than the result
-            return
-        shares[key] = share
-        running.training_progress(found + done + failed + sum(shares.values()), len(opened.targets))
 
-    for (target,), (outcome,) in running.executor().work(todo, opened.school, watch=watch, deadline=deadline):
-        over.add(target.key())
-        shares.pop(target.key(), None)
-        if isinstance(outcome, Failure):
-            opened.store.fail_target(target.key(), outcome.reason)
-            failed += 1
-        else:
-            _keep(opened, target, outcome)
-            done += 1
-        running.training_progress(found + done + failed + sum(shares.values()), len(opened.targets))
-    return Summary(len(opened.targets), found, done, failed)
+def measure(opened: Opened, running: Running, deadline: float) -> Summary:
+    """Measure what the plan asks for beside attacks, of the networks that are trained by now."""
+    if not opened.grid.probes:
+        opened.store.add_probes(())
+        return Summary(0, 0, 0, 0)
+    found = laboratory(opened.grid, opened.directory, opened.school.lessons, opened.materials, opened.root)
+    networks = trained(opened.targets, opened.store.targets())
+    return probe(opened.grid, opened.store, found, networks, running, deadline)
 
 
 def attackable(opened: Opened, running: Running, deadline: float) -> Study:
@@ -178,7 +180,14 @@ def _cases(
     if not plan.tune:
         return expanded
     own = opened.materials[subject.dataset]
-    practice = public_images(subject.dataset, own, max(CALIBRATION, plan.batch), plan.seed + 1, root=opened.root)
+    practice = public_images(
+        subject.dataset,
+        own,
+        max(opened.grid.practice, plan.batch),
+        plan.seed + 1,
+        root=opened.root,
+        trained=opened.school.lessons[subject.dataset].training()[0],
+    )
     return tuned_cases(
         expanded,
         bench,
@@ -211,20 +220,3 @@ def _public(opened: Opened, subject: Subject, attacks: list[tuple[str, Inversion
     """The name of the public images that attacks on a data set may learn from; empty where none does."""
     found = public_images_for(opened.materials[subject.dataset], attacks, opened.grid.seed)
     return "" if found is None else save_public(opened.directory, found)
-
-
-def _keep(opened: Opened, target: Target, trained: Trained) -> None:
-    """Write the weights first and the target last, so that a target that is there has its weights."""
-    for content in trained.weights.values():
-        write_atomic(weights_file(opened.directory, weights_name(content)), content)
-    opened.store.finish_target(target.key(), trained.facts())
-
-
-def _lost(opened: Opened) -> list[str]:
-    """Keys of trained targets whose weights are missing or damaged."""
-    bad = []
-    for record in opened.store.targets():
-        files = record.outcome.get("weights", {}).values() if record.state == "done" else ()
-        if not all(is_whole(weights_file(opened.directory, name)) for name in files):
-            bad.append(record.key)
-    return bad

@@ -13,7 +13,7 @@ from glasshouse.files import write_atomic
 from glasshouse.store import CaseRecord
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.grid.targets import Target
-from glasshouse.studies.results import Failed, Identified, Row, Setup, Table, interval_json, row_json, setup_json
+from glasshouse.studies.results import Failed, Identified, Row, Setup, Spent, Table, interval_json, row_json, setup_json
 from glasshouse.types import JSON, finite_or_none
 from glasshouse.versions import versions
 
@@ -72,7 +72,9 @@ class GridResult:
     rows: tuple[Row, ...]
     floor: tuple[Row, ...]
     identified: tuple[Identified, ...]
+    spent: tuple[Spent, ...]
     failures: tuple[Failed, ...]
+    probes: tuple[CaseRecord, ...]
     pending: int
     seconds: float
     versions: dict[str, str] = field(default_factory=versions)
@@ -80,6 +82,10 @@ class GridResult:
     def origin(self, setup: Setup) -> JSON:
         """Where the network of a setup comes from, as plain JSON."""
         return dataclasses.asdict(self.origins[setup.dataset, setup.model, setup.threat.round])
+
+    def _spent(self, one: Spent) -> JSON:
+        costs = {"message_bytes": interval_json(one.message_bytes), "seconds": interval_json(one.seconds)}
+        return {**setup_json(one.setup), **self.origin(one.setup), **costs}
 
     def to_json(self) -> JSON:
         """The machine-readable results: ``study.json``."""
@@ -91,6 +97,10 @@ class GridResult:
             "identified": [
                 {**setup_json(one.setup), **self.origin(one.setup), **interval_json(one.share)}
                 for one in self.identified
+            ],
+            "spent": [self._spent(one) for one in self.spent],
+            "probes": [
+                {**one.described, "state": one.state, "reason": one.reason, **one.outcome} for one in self.probes
             ],
             "targets": [one.to_json() for one in self.targets],
             "failures": [
@@ -110,9 +120,14 @@ class GridResult:
 
 
 def collect(
-    grid: Grid, directory: Path, tables: Sequence[Table], targets: Iterable[Target], records: Iterable[CaseRecord]
+    grid: Grid,
+    directory: Path,
+    tables: Sequence[Table],
+    targets: Iterable[Target],
+    records: Iterable[CaseRecord],
+    probes: Iterable[CaseRecord],
 ) -> GridResult:
-    """Gather the tables of all data sets, and what became of every network of the plan."""
+    """Gather the tables of all data sets, and what became of every network and every probe of the plan."""
     found = {record.key: record for record in records}
     rows = tuple(_target_row(target, found[target.key()]) for target in targets)
     return GridResult(
@@ -124,7 +139,9 @@ def collect(
         rows=tuple(row for table in tables for row in table.rows()),
         floor=tuple(row for table in tables for row in table.floor()),
         identified=tuple(one for table in tables for one in table.identified()),
+        spent=tuple(one for table in tables for one in table.spent()),
         failures=tuple(one for table in tables for one in table.failures()),
+        probes=tuple(one for one in probes if one.planned),
         pending=sum(table.pending() for table in tables),
         seconds=sum(table.seconds() for table in tables),
     )

@@ -39,6 +39,7 @@ class Status:
 
     title: str
     targets: Count
+    probes: Count
     cases: Count | None
     failures: tuple[tuple[str, str], ...]
     disk: int
@@ -51,13 +52,17 @@ class Status:
 
 def status(grid: Grid, directory: Path) -> Status:
     """Look at a study; nothing is locked and nothing is written."""
-    targets, cases = records(directory)
+    targets, probes, cases = records(directory)
     repeated = sum(len(spellings_of(one.described)) - 1 for one in targets)
     networks = Count.of(targets, _networks(grid) - repeated)
-    named = [(_network(one), one) for one in targets] + [(_case(one), one) for one in cases]
+    named = [
+        *((_network(one), one) for one in targets),
+        *((_probe(one), one) for one in probes),
+        *((_case(one), one) for one in cases),
+    ]
     failures = tuple((name, one.reason or "unknown") for name, one in named if one.state == "failed")
     known = Count.of(cases, 0) if cases and not networks.left else None
-    return Status(grid.title, networks, known, failures, disk(directory))
+    return Status(grid.title, networks, Count.of(probes, 0), known, failures, disk(directory))
 
 
 def disk(directory: Path) -> int:
@@ -69,17 +74,17 @@ def disk(directory: Path) -> int:
     return total
 
 
-def records(directory: Path) -> tuple[list[CaseRecord], list[CaseRecord]]:
-    """What the store knows of the networks and cases that the plan asks for; nothing before the first run."""
+def records(directory: Path) -> tuple[list[CaseRecord], ...]:
+    """What the store knows of the networks, probes and cases that the plan asks for; nothing before the first run."""
     location = Location.of(directory)
     if not location.exists():
-        return [], []
+        return [], [], []
     store = Store(location.database)
     try:
-        targets, cases = store.targets(), store.cases()
+        found = store.targets(), store.probes(), store.cases()
     finally:
         store.close()
-    return [one for one in targets if one.planned], [one for one in cases if one.planned]
+    return tuple([one for one in records if one.planned] for records in found)
 
 
 def _networks(grid: Grid) -> int:
@@ -89,6 +94,11 @@ def _networks(grid: Grid) -> int:
 def _network(record: CaseRecord) -> str:
     facts = record.described
     return f"{facts['dataset']}, {facts['model']}, {facts['recipe']}, seed {facts['seed']}"
+
+
+def _probe(record: CaseRecord) -> str:
+    facts = record.described
+    return f"{facts['kind']}, {facts['dataset']}, {facts.get('recipe') or facts['defense']}"
 
 
 def _case(record: CaseRecord) -> str:

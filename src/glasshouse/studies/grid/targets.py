@@ -25,7 +25,7 @@ from glasshouse.registry import complete_spec
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.materials import unlike
 from glasshouse.training import Recipe, accuracy, fit
-from glasshouse.types import JSON, ImageSpec, Progress
+from glasshouse.types import JSON, ImageSpec, Progress, no_progress
 
 VERSION = 1  # counts changes that change what is trained
 CROP = "crop"
@@ -194,6 +194,12 @@ class School:
         """Train targets one after another on one thread."""
         with one_thread():
             return [self._train(target, progress) for target in targets]
+
+    def seconds(self, target: Target) -> float:
+        """How many seconds of the processor a training takes: what else the machine does is not counted."""
+        began = time.process_time()
+        self.perform([target], no_progress)
+        return time.process_time() - began
 
     def _train(self, target: Target, progress: Progress) -> Trained:
         began = time.perf_counter()

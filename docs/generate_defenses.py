@@ -1,0 +1,200 @@
+"""Every defense beside one another: what a study of the preset ``defenses`` found, into docs/results, then the page.
+
+python docs/generate_defenses.py STUDY; without an argument only the page is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import sys
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from PIL import Image
+
+from glasshouse.reports.grid_balance import WAITING, Balance, balances, table
+from glasshouse.reports.grid_figures import front, pareto_png
+from glasshouse.studies.grid.lines import lines
+from glasshouse.studies.grid.results import read_results
+
+FILE = Path(__file__).parent / "results" / "defenses.json"
+KEPT = (
+    "datasets",
+    "models",
+    "training_images",
+    "epochs",
+    "training_batch",
+    "lr",
+    "images",
+    "attacks",
+    "practice",
+    "seed",
+)
+PICTURES = FILE.with_name("defenses-pictures.png")
+UNDEFENDED = "none"
+SHOWN = (
+    UNDEFENDED,
+    "image_noise:sigma=50",
+    "pixelate:factor=4",
+    "visual_mixer",
+    "csvar",
+    "csvar_exchange",
+    "soteria",
+    "dp_sgd:epsilon=8",
+    "gaussian:sigma=0.01",
+    "prune:percent=90",
+    "clip:norm=1,noise=0.01",
+)
+SEMSIM = "semsim"
+
+
+def export(study: Path) -> None:
+    """Keep the balances and what is still missing, and draw the picture."""
+    results = read_results(study)
+    found = balances(results)
+    content = {
+        "settings": {name: results["settings"][name] for name in KEPT},
+        "left": {
+            "networks": sum(one["state"] != "done" for one in results["targets"]),
+            "probes": sum(one["state"] != "done" for one in results["probes"]),
+            "cases": results["pending"],
+            "failures": len(results["failures"]),
+        },
+        "sources": [{name: one[name] for name in ("dataset", "terms")} for one in results["sources"]],
+        "asked": [
+            {name: one.get(name) for name in ("kind", "dataset", "asked")}
+            for one in results["probes"]
+            if one["state"] == "done" and "asked" in one
+        ],
+        "balances": [dataclasses.asdict(one) for one in found],
+    }
+    FILE.write_text(json.dumps(content, indent=0, allow_nan=False) + "\n")
+    FILE.with_suffix(".png").write_bytes(pareto_png(found))
+    PICTURES.write_bytes(draw_pictures(study))
+
+
+def draw_pictures(study: Path) -> bytes:
+    """The first image of each data set, and what was seen of it behind some defenses: 24 thumbnails at most."""
+    found = lines(study)
+    datasets = list(dict.fromkeys(one.dataset for one in found))
+    figure = Figure(figsize=(1 + len(SHOWN), 1.25 * len(datasets) + 0.3), layout="constrained")
+    for axes in figure.subplots(len(datasets), 1 + len(SHOWN), squeeze=False).flat:
+        axes.axis("off")
+    for row, dataset in enumerate(datasets):
+        first = min(one.image for one in found if one.dataset == dataset)
+        own = {one.defense: one for one in found if (one.dataset, one.image) == (dataset, first)}
+        pictures = {"private": next(iter(own.values())).truth} | {
+            name: own[name].guess for name in SHOWN if name in own
+        }
+        for place, name in enumerate(("private", *SHOWN)):
+            axes = figure.axes[row * (1 + len(SHOWN)) + place]
+            axes.set_title(name.replace(":", "\n"), fontsize=6)
+            if name in pictures:
+                axes.imshow(Image.open(study / pictures[name]), cmap="gray")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
+    """A table in Markdown."""
+    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)]
+
+
+def sentences(dataset: str, found: list[Balance]) -> list[str]:
+    """What the figures of one data set say, derived from them."""
+    told = []
+    bare = next((one for one in found if one.defense == UNDEFENDED), None)
+    if bare is not None and bare.seen is not None:
+        told.append(f"Undefended, {bare.cells()[1]} of the images were seen at an accuracy of {bare.cells()[0]}.")
+    attacked = {one.defense: one for one in found if one.metrics.get(SEMSIM) and one.accuracy}
+    best = front([(one.accuracy["mean"], -one.metrics[SEMSIM]["mean"]) for one in attacked.values()])
+    names = [
+        name for name, one in attacked.items() if (one.accuracy["mean"], -one.metrics[SEMSIM]["mean"]) in set(best)
+    ]
+    if names:
+        told.append(f"Nothing beats these in accuracy and SemSim at once: {', '.join(names)}.")
+    asked = [one for one in found if one.auc]
+    if asked:
+        sure = ", ".join(one.defense for one in asked if one.auc["low"] > 0.5) or "none"
+        told.append(f"Members can be told from others (the interval of the AUC lies above 0.5) behind: {sure}.")
+    sought = [one for one in found if one.identified]
+    if sought:
+        linked = ", ".join(one.defense for one in sought if one.identified["mean"] > 0.5) or "none"
+        told.append(f"More than half of the protected images are found in a gallery behind: {linked}.")
+    return [f"- {one}" for one in told] + [""]
+
+
+def missing(found: dict) -> list[str]:
+    """What the study has not done yet, if anything."""
+    left = [f"{count} {name}" for name, count in found["left"].items() if count]
+    if not left:
+        return []
+    return [f"**The study is not finished.** Left or failed: {', '.join(left)}; '{WAITING}' marks them below.", ""]
+
+
+def asked(found: dict) -> list[str]:
+    """Upon how many images membership and linkage rest."""
+    rows = {(one["dataset"], one["kind"]): one["asked"] for one in found["asked"]}
+    return [
+        f"- {dataset}, {kind}: {', '.join(f'{count} {name}' for name, count in counts.items())}."
+        for (dataset, kind), counts in sorted(rows.items())
+    ]
+
+
+def page() -> str:
+    """The page from the export alone."""
+    found = json.loads(FILE.read_text())
+    rows = [Balance(**one) for one in found["balances"]]
+    text = [INTRODUCTION, *missing(found), "![Accuracy against leakage](defenses.png)", "", PICTURED, ""]
+    for dataset in found["settings"]["datasets"]:
+        own = [one for one in rows if one.dataset == dataset]
+        if own:
+            text += [f"## {dataset}", "", *sentences(dataset, own), *markdown(*table(own)), ""]
+    settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
+    text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
+    text += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]
+    return "\n".join(text) + "\n"
+
+
+INTRODUCTION = """# Every defense beside one another
+
+Made by `docs/generate_defenses.py` from the file beside this page, which comes from
+`glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Each network is trained behind a defense,
+then shares gradients behind the same defense; an attack that was tuned for this very network and defense, on public
+images that no network was trained on, tries to see the private ones. Intervals are 95 %, over images. One network and
+one seed of training: another seed may change the order of neighbours. Every row is a network of its own, and one that
+learned less may be easier to invert: a defense can look leakier than none by what it does to training.
+"""
+
+PICTURED = """![What was seen of one image of each data set](defenses-pictures.png)
+
+The first attacked image of each data set, and what the attack made of it behind some defenses."""
+
+HOW = """## How each column is measured
+
+- **accuracy** on test images that nobody attacks. A network that learned from protected images may be asked about
+  protected ones as well; the better way counts, and is named where it is not the plain one.
+- **seen**: told from a hundred others, and better than the image's own mean colour. No person was asked.
+- **membership AUC**, **TPR at 1 % FPR**: the [loss attack](../membership/loss.md) on the images that the network was
+  trained on, against test images; the stronger way to ask counts. 0.5 is guessing. With fewer than a hundred
+  non-members a false positive rate of 1 % is not estimable.
+- **re-identified**, **versions linked**: of protected training images, how many are found in a gallery of originals,
+  and how many are known again in the next epoch's version, by the best method of
+  [unshuffle](../attacks/unshuffle.md)'s part F. A defense of gradients changes no image: n/a.
+- **bytes of a message**: one shared gradient, each tensor in the shortest of three exact codings: every value in 32
+  bits; those that are not zero and a bit for each place; those that are not zero and the number of their place.
+- **training step**: seconds of the processor with the defense, divided by those without it.
+- **attack, s per image**: by the clock, with the settings that tuning chose; the search itself is not in it. Other work
+  ran on the same machine and slowed some rows several times over, so that only orders of magnitude can be compared.
+
+One image is behind each gradient, so that there is nobody to mix it with: [mixup](../defenses/mixup.md),
+[instahide](../defenses/instahide.md) and the exchange of [csvar_exchange](../defenses/csvar_exchange.md) hide in what
+is attacked here only what they do to a single image, while they mix as published in training, membership and linkage.
+"""
+
+if len(sys.argv) > 1:
+    export(Path(sys.argv[1]))
+FILE.with_suffix(".md").write_text(page())

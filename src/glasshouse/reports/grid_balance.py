@@ -1,0 +1,191 @@
+"""What each defense of a grid study leaves of accuracy, what leaks behind it all the same, and what it costs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from glasshouse.reports.view import columns
+from glasshouse.types import JSON
+
+NOTHING = "n/a"
+WAITING = "not yet"
+HEADS = (
+    "accuracy",
+    "seen",
+    "membership AUC",
+    "TPR at 1 % FPR",
+    "re-identified",
+    "versions linked",
+    "bytes of a message",
+    "training step",
+    "attack, s per image",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """One trained network behind one defense, attacked in one way; a measure that there is not is None.
+
+    Values have ``mean``, ``low`` and ``high``. A network can be asked about images as they are or protected as it
+    learned from them: ``accuracy`` and ``auc`` are those of the way that makes each larger. ``linkable`` says whether
+    images leave the client changed, so that there is something to link.
+    """
+
+    dataset: str
+    model: str
+    network: str
+    defense: str
+    attack: str
+    linkable: bool
+    accuracy: JSON | None
+    asked: str
+    metrics: dict[str, JSON | None]
+    seen: JSON | None
+    auc: JSON | None
+    tpr: JSON | None
+    identified: JSON | None
+    linked: JSON | None
+    message_bytes: JSON | None
+    step: JSON | None
+    seconds: JSON | None
+
+    def cells(self) -> list[str]:
+        """The values under ``HEADS``, then one for each metric."""
+        return [
+            percent(self.accuracy) + (f" ({self.asked})" if self.asked == "protected" else ""),
+            percent(self.seen),
+            number(self.auc),
+            percent(self.tpr) if self.auc is None or self.tpr is not None else "not estimable",
+            percent(self.identified) if self.linkable else NOTHING,
+            percent(self.linked) if self.linkable else NOTHING,
+            WAITING if self.message_bytes is None else f"{self.message_bytes['mean']:,.0f}",
+            WAITING
+            if self.step is None
+            else f"{self.step['mean']:.2f}x [{self.step['low']:.2f}, {self.step['high']:.2f}]",
+            number(self.seconds),
+            *(number(value) for value in self.metrics.values()),
+        ]
+
+
+def percent(value: JSON | None) -> str:
+    """A share with its interval."""
+    if value is None or value["mean"] is None:
+        return WAITING
+    interval = "" if value["low"] is None else f" [{value['low']:.0%}, {value['high']:.0%}]"
+    return f"{value['mean']:.0%}{interval}"
+
+
+def number(value: JSON | None) -> str:
+    """A mean with its interval."""
+    if value is None or value["mean"] is None:
+        return WAITING
+    return f"{value['mean']:.3g} [{value['low']:.3g}, {value['high']:.3g}]"
+
+
+def balances(results: JSON) -> list[Balance]:
+    """Every trained network behind each of its defenses, in the order of the plan."""
+    probes = _Probes(results.get("probes", []))
+    return [
+        balance
+        for target in results["targets"]
+        if target["state"] == "done"
+        for epoch in target["checkpoints"]
+        if epoch
+        for defense in _defenses(results["settings"], target["recipe"])
+        for balance in _balances(results, probes, target, epoch, defense)
+    ]
+
+
+def _defenses(settings: JSON, recipe: str) -> list[str]:
+    """What a recipe's networks share behind."""
+    if not settings["paired"]:
+        return list(settings["defenses"])
+    return [settings["defenses"][settings["recipes"].index(recipe)]]
+
+
+class _Probes:
+    """What was measured beside attacks, by what it is about."""
+
+    def __init__(self, probes: Iterable[JSON]) -> None:
+        done = [one for one in probes if one["state"] == "done"]
+        self.planned = {(one["dataset"], one["defense"]) for one in probes if one["kind"] == "linkage"}
+        self.membership = {_network(one): one["queries"] for one in done if one["kind"] == "membership"}
+        self.linkage = {(one["dataset"], one["defense"]): one["shares"] for one in done if one["kind"] == "linkage"}
+        self.cost = {
+            (one["dataset"], one["model"], one["recipe"]): one["ratio"] for one in done if one["kind"] == "cost"
+        }
+
+    def shares(self, dataset: str, defense: str, words: str) -> JSON | None:
+        """The share of the method that links most."""
+        found = self.linkage.get((dataset, defense), {})
+        return _most(value for name, value in found.items() if name.startswith(words))
+
+
+def _plain(one: JSON | None) -> JSON | None:
+    """The value of a row without what it is about."""
+    return None if one is None else {name: one[name] for name in ("mean", "low", "high", "images")}
+
+
+def _network(one: JSON) -> tuple[object, ...]:
+    return one["dataset"], one["model"], one["recipe"], one["training_seed"], one["epoch"]
+
+
+def _most(values: Iterable[JSON | None]) -> JSON | None:
+    return max((value for value in values if value is not None), key=lambda value: value["mean"], default=None)
+
+
+def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense: str) -> Iterator[Balance]:
+    """One balance for each way in which a network was attacked; one without attack where it was not yet."""
+    name = target["dataset"], target["model"], target["recipe"], target["seed"], epoch
+    setups = {
+        (row["attack"], row["threat"]["batchnorm"]): row
+        for row in results["rows"]
+        if _network(row) == name and row["defense"] == defense
+    }
+    queries = probes.membership.get(name, {})
+    asked = max(queries, key=lambda query: queries[query]["test_accuracy"]["mean"], default="clean")
+    plain = {"mean": target["accuracy"][str(epoch)], "low": None, "high": None}
+    for attack, batchnorm in setups or {("", ""): {}}:
+        own = [
+            [one for one in results.get(part, []) if _is(one, name, defense, attack, batchnorm)]
+            for part in ("rows", "identified", "spent")
+        ]
+        rows, seen, spent = own
+        values = {row["metric"]: row for row in rows}
+        yield Balance(
+            dataset=target["dataset"],
+            model=target["model"],
+            network=f"{target['recipe']}, {epoch} epochs, seed {target['seed']}",
+            defense=defense,
+            attack=attack,
+            linkable=(target["dataset"], defense) in probes.planned,
+            accuracy=queries[asked]["test_accuracy"] if queries else plain,
+            asked=asked,
+            metrics={column.metric: _plain(values.get(column.metric)) for column in columns(results)},
+            seen=_plain(next(iter(seen), None)),
+            auc=_most(query["auc"] for query in queries.values()),
+            tpr=_most(query["tpr_at_fpr_0.01"] for query in queries.values()),
+            identified=probes.shares(target["dataset"], defense, "re-identified"),
+            linked=probes.shares(target["dataset"], defense, "F linked"),
+            message_bytes=next((one["message_bytes"] for one in spent if one["message_bytes"]["mean"]), None),
+            step=probes.cost.get((target["dataset"], target["model"], target["recipe"])),
+            seconds=next((one["seconds"] for one in spent), None),
+        )
+
+
+def _is(one: JSON, name: tuple[object, ...], defense: str, attack: str, batchnorm: str) -> bool:
+    asked = one["defense"], one["attack"], one["threat"]["batchnorm"]
+    return _network(one) == name and asked == (defense, attack, batchnorm)
+
+
+def table(found: Sequence[Balance]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows: what tells setups apart, then every value."""
+    names = ("dataset", "model", "network", "defense", "attack")
+    telling = [name for name in names if len({getattr(one, name) for one in found}) > 1 or name == "defense"]
+    paired = len({(one.dataset, one.model, one.defense) for one in found}) == len(found)
+    shown = [name for name in telling if not paired or name not in ("network", "attack")]
+    metrics = list(dict.fromkeys(itertools.chain.from_iterable(one.metrics for one in found)))
+    rows = [[*(getattr(one, name) for name in shown), *one.cells()] for one in found]
+    return [*("data" if name == "dataset" else name for name in shown), *HEADS, *metrics], rows

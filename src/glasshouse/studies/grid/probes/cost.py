@@ -1,0 +1,56 @@
+"""Cost: how much longer a training step takes behind a defense."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from glasshouse.functional.intervals import mean_interval
+from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.grid.probes.base import Laboratory, Network, Probe
+from glasshouse.studies.grid.targets import Lessons, School, Target
+from glasshouse.types import JSON, Progress
+
+SAMPLE = 128  # images of an epoch that is timed
+ROUNDS = 5  # pairs of epochs, with and without the defense
+
+
+@dataclass(frozen=True, slots=True)
+class Cost(Probe):
+    """One recipe for one network on one data set. Seconds are those of the processor: others may use it as well."""
+
+    kind: ClassVar[str] = "cost"
+
+    dataset: str
+    model: str
+    recipe: str
+    batch: int
+
+    @classmethod
+    def planned(cls, grid: Grid, networks: list[Network], laboratory: Laboratory) -> Iterator[Probe]:
+        """One probe for every recipe, whatever its seed."""
+        found = {(one.target.dataset, one.target.model, one.target.recipe, one.target.batch) for one in networks}
+        return (cls(*facts) for facts in sorted(found))
+
+    def measured(self, laboratory: Laboratory, progress: Progress) -> JSON:
+        """Seconds of a step with and without the defense, and their ratio, round by round."""
+        found = laboratory.lessons[self.dataset]
+        images, labels = found.images[:SAMPLE], found.labels[:SAMPLE]
+        school = School({self.dataset: Lessons(found.spec, images, labels, images[:1], labels[:1])})
+        batch = min(self.batch, len(labels))
+        defended = Target(self.dataset, self.model, self.recipe, 0, 1, (1,), 1e-3, batch, self.model, found.digest)
+        plain = dataclasses.replace(defended, recipe="none")
+        steps = -(-len(labels) // batch)
+        for target in (plain, defended):  # what a first run prepares once is no cost of a step
+            school.seconds(target)
+        rounds = []
+        for number in range(ROUNDS):
+            rounds.append([school.seconds(target) / steps for target in (plain, defended)])
+            progress((number + 1) / ROUNDS)
+        return {
+            "plain_seconds": dataclasses.asdict(mean_interval([one for one, _ in rounds])),
+            "step_seconds": dataclasses.asdict(mean_interval([two for _, two in rounds])),
+            "ratio": dataclasses.asdict(mean_interval([two / one for one, two in rounds])),
+        }

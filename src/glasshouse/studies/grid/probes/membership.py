@@ -1,0 +1,84 @@
+"""Membership: how well a trained network's loss tells its training images from others."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from glasshouse import membership
+from glasshouse.errors import DataError
+from glasshouse.functional.roc import measure
+from glasshouse.membership import Public
+from glasshouse.membership.queries import views
+from glasshouse.studies.grid.plan import FRESH, Grid
+from glasshouse.studies.grid.probes.base import Laboratory, Network, Probe
+from glasshouse.studies.grid.targets import guard_of
+from glasshouse.studies.trained import accuracy_interval
+from glasshouse.types import JSON, Progress
+
+ATTACK = "loss"  # needs no shadow models, so that it costs seconds
+METRICS = ("auc", "tpr_at_fpr_0.01")
+
+
+@dataclass(frozen=True, slots=True)
+class Membership(Probe):
+    """One network, asked about images as they are and, behind a defense of images, about protected ones as well."""
+
+    kind: ClassVar[str] = "membership"
+
+    dataset: str
+    model: str
+    recipe: str
+    training_seed: int
+    epoch: int
+    weights: str
+    members: str
+    others: str
+    seed: int
+    attack: str = ATTACK
+
+    @classmethod
+    def planned(cls, grid: Grid, networks: list[Network], laboratory: Laboratory) -> Iterator[Probe]:
+        """One probe for every trained network; one before any training has no members."""
+        names = {
+            dataset: hashlib.sha256(places.tobytes() + laboratory.lessons[dataset].test_images.tobytes()).hexdigest()
+            for dataset, places in laboratory.others.items()
+        }
+        for one in networks:
+            own = one.target
+            if one.epoch != FRESH:
+                facts = own.dataset, own.model, own.recipe, own.seed, one.epoch, one.weights, own.lessons
+                yield cls(*facts, names[own.dataset][:24], grid.seed)
+
+    @property
+    def editions(self) -> tuple[int, ...]:
+        """Versions of attack and defense."""
+        return membership.create(self.attack).version, *guard_of(self.recipe).versions
+
+    def measured(self, laboratory: Laboratory, progress: Progress) -> JSON:
+        """For each way to ask: AUC, true positives at 1 % false ones, and how often the network is right."""
+        others = laboratory.strangers(self.dataset)
+        members = laboratory.members(self.dataset)
+        if not len(others.images):
+            raise DataError(f"{self.dataset} has no test images that are not attacked: attack fewer.")
+        network = laboratory.network(self.model, self.dataset, self.weights)
+        attack = membership.create(self.attack)
+        rng = torch.Generator().manual_seed(self.seed)
+        found = {}
+        for query, view in views(guard_of(self.recipe), self.seed).items():
+            asked = Public(others.images[:0], others.targets[:0], view=view)
+            scores = [
+                attack(network, part.images, part.targets, public=asked, rng=rng).numpy() for part in (members, others)
+            ]
+            values = {
+                "train_accuracy": accuracy_interval(view(network), members),
+                "test_accuracy": accuracy_interval(view(network), others),
+                **{name: value for name, value in measure(*scores).items() if name in METRICS},
+            }
+            found[query] = {name: value and dataclasses.asdict(value) for name, value in values.items()}
+        return {"queries": found, "asked": {"members": len(members.images), "others": len(others.images)}}

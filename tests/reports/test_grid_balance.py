@@ -1,0 +1,106 @@
+"""The balance of a defense joins accuracy, leaks and costs, takes the stronger attacker, and says what is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from glasshouse.reports.grid_balance import HEADS, balances, table
+from glasshouse.reports.grid_figures import draw_pareto, pareto, pareto_png
+
+
+def value(mean):
+    return {"mean": mean, "low": mean - 0.1, "high": mean + 0.1, "images": 8}
+
+
+def network(recipe):
+    return {"dataset": "d", "model": "m", "recipe": recipe, "training_seed": 0, "epoch": 3}
+
+
+def setup(recipe, defense):
+    return {**network(recipe), "defense": defense, "attack": "a", "threat": {"batchnorm": "none"}}
+
+
+def target(recipe, state="done"):
+    return {"dataset": "d", "model": "m", "recipe": recipe, "seed": 0, "checkpoints": [0, 3]} | {
+        "state": state,
+        "accuracy": {"0": 0.1, "3": 0.5},
+    }
+
+
+def query(auc, accuracy, tpr):
+    return {"auc": value(auc), "test_accuracy": value(accuracy), "tpr_at_fpr_0.01": None if tpr is None else value(tpr)}
+
+
+@pytest.fixture
+def results():
+    done = {"state": "done", "reason": None}
+    shares = {"re-identified: moments": value(0.9), "re-identified: linker": value(0.4), "F linked: linker": value(0.7)}
+    return {
+        "settings": {
+            "paired": True,
+            "recipes": ["none", "csvar", "prune,at=training"],
+            "defenses": ["none", "csvar", "prune"],
+            "metrics": ["psnr", "semsim"],
+        },
+        "targets": [target("none"), target("csvar"), target("prune,at=training", "pending")],
+        "rows": [
+            {**setup("none", "none"), "metric": "psnr", **value(20.0)},
+            {**setup("none", "none"), "metric": "semsim", **value(0.4)},
+        ],
+        "identified": [{**setup("none", "none"), **value(0.75)}],
+        "spent": [{**setup("none", "none"), "message_bytes": value(4000.0), "seconds": value(1.5)}],
+        "probes": [
+            {"kind": "membership", **network("none"), **done, "queries": {"clean": query(0.6, 0.5, 0.03)}},
+            {"kind": "membership", **network("csvar"), **done}
+            | {"queries": {"clean": query(0.52, 0.2, None), "protected": query(0.58, 0.4, None)}},
+            {"kind": "linkage", "dataset": "d", "defense": "csvar", **done, "shares": shares},
+            {"kind": "cost", "dataset": "d", "model": "m", "recipe": "csvar", **done, "ratio": value(1.3)},
+        ],
+    }
+
+
+def test_values_of_one_network_and_defense_come_together(results):
+    bare, hidden = balances(results)
+    assert (bare.defense, hidden.defense) == ("none", "csvar")  # what is not trained has no balance
+    assert bare.metrics["semsim"]["mean"] == 0.4
+    assert (bare.seen["mean"], bare.message_bytes["mean"], bare.seconds["mean"]) == (0.75, 4000.0, 1.5)
+    assert hidden.step["mean"] == 1.3
+
+
+def test_the_stronger_way_to_ask_and_the_best_method_count(results):
+    _, hidden = balances(results)
+    assert (hidden.auc["mean"], hidden.accuracy["mean"], hidden.asked) == (0.58, 0.4, "protected")
+    assert (hidden.identified["mean"], hidden.linked["mean"]) == (0.9, 0.7)
+
+
+def test_what_is_missing_has_its_own_word(results):
+    bare, hidden = (dict(zip((*HEADS, "psnr", "semsim"), one.cells(), strict=True)) for one in balances(results))
+    assert bare["re-identified"] == bare["versions linked"] == "n/a"  # there is nothing to link
+    assert bare["TPR at 1 % FPR"].startswith("3%")
+    assert hidden["TPR at 1 % FPR"] == "not estimable"
+    assert hidden["seen"] == hidden["semsim"] == hidden["bytes of a message"] == "not yet"
+    assert hidden["accuracy"] == "40% [30%, 50%] (protected)"
+    assert bare["training step"] == "not yet"
+
+
+def test_a_study_without_probes_still_has_its_accuracy(results):
+    found = balances({**results, "probes": []})
+    assert [one.cells()[0] for one in found] == ["50%", "50%"]
+    assert found[0].cells()[2] == "not yet"
+
+
+def test_heads_and_rows_fit(results):
+    heads, rows = table(balances(results))
+    assert heads == ["defense", *HEADS, "psnr", "semsim"]
+    assert {len(row) for row in rows} == {len(heads)}
+
+
+def test_a_panel_for_reconstruction_and_one_for_membership_for_each_data_set(results):
+    figure = draw_pareto(balances(results))
+    assert [axes.get_ylabel() for axes in figure.axes] == [
+        "SemSim of the reconstruction (lower leaks more)",
+        "membership: AUC (0.5 is guessing)",
+    ]
+    assert pareto(balances(results)).startswith("<svg")
+    assert pareto_png(balances(results)).startswith(b"\x89PNG")
+    assert draw_pareto([]) is None
