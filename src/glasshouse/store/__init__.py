@@ -2,6 +2,7 @@
 
 from glasshouse.store.ballots import Annotator, Confidence, Item, Kind, Overview, Progress, Role, Rules, Vote
 from glasshouse.store.database import DATABASE_FILE, Database
+from glasshouse.store.mending import mend
 from glasshouse.store.store import CaseRecord, ImageRecord, ReconstructionRecord, Score, Store
 from glasshouse.store.votes import Votes
 
@@ -23,4 +24,5 @@ __all__ = [
     "Store",
     "Vote",
     "Votes",
+    "mend",
 ]

@@ -112,6 +112,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (  # 5: how surely a classifier sees the original, which people are not asked
         "ALTER TABLE votes ADD COLUMN grade DOUBLE PRECISION CHECK (grade BETWEEN 0 AND 1)",
     ),
+    (  # 6: checksums, by which damage is found; what was written before has none
+        "ALTER TABLE images ADD COLUMN seal BIGINT",
+        "ALTER TABLE cases ADD COLUMN seal BIGINT",
+        "ALTER TABLE targets ADD COLUMN seal BIGINT",
+        "ALTER TABLE scores ADD COLUMN seal BIGINT",
+    ),
 )
 
 

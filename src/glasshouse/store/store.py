@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from sqlalchemy import text
 
 from glasshouse.store.database import Database
+from glasshouse.store.seals import sealed, sealed_case
 from glasshouse.types import JSON
 
 UNPLANNED = -1  # the position of what no plan asks for any more
@@ -75,13 +76,15 @@ class Store:
     def add_images(self, images: Iterable[ImageRecord]) -> None:
         """Add the attacked images; those that are there stay."""
         self._database.write(
-            "INSERT INTO images VALUES (:place, :identity, :label, :class_name, :file, :sha256) ON CONFLICT DO NOTHING",
-            [asdict(image) for image in images],
+            "INSERT INTO images VALUES (:place, :identity, :label, :class_name, :file, :sha256, :seal) "
+            "ON CONFLICT DO NOTHING",
+            [{**asdict(image), "seal": sealed(astuple(image))} for image in images],
         )
 
     def images(self) -> list[ImageRecord]:
         """The attacked images in order."""
-        return [ImageRecord(**row) for row in self._database.read("SELECT * FROM images ORDER BY place")]
+        query = "SELECT place, identity, label, class_name, file, sha256 FROM images ORDER BY place"
+        return [ImageRecord(**row) for row in self._database.read(query)]
 
     def add_cases(self, cases: Iterable[tuple[str, JSON]]) -> None:
         """Plan these cases and no others; results stay. Where only names changed, the key is the same."""
@@ -122,9 +125,10 @@ class Store:
 
     def finish_target(self, key: str, outcome: JSON) -> None:
         """Write down what became of a network that was trained."""
+        facts = json.dumps(outcome, sort_keys=True)
         self._database.write(
-            "UPDATE targets SET state = 'done', reason = NULL, outcome = :outcome WHERE key = :key",
-            [{"key": key, "outcome": json.dumps(outcome, sort_keys=True)}],
+            "UPDATE targets SET state = 'done', reason = NULL, outcome = :outcome, seal = :seal WHERE key = :key",
+            [{"key": key, "outcome": facts, "seal": sealed((key, facts))}],
         )
 
     def fail_target(self, key: str, reason: str) -> None:
@@ -142,10 +146,12 @@ class Store:
 
     def finish(self, key: str, outcome: JSON, reconstructions: Sequence[ReconstructionRecord]) -> None:
         """Write a finished case and its reconstructions, all or nothing."""
+        facts = json.dumps(outcome, sort_keys=True)
+        seal = sealed_case(key, facts, [(one.place, one.file, one.sha256) for one in reconstructions])
         with self._database.writing() as connection:
             connection.execute(
-                text("UPDATE cases SET state = 'done', reason = NULL, outcome = :outcome WHERE key = :key"),
-                {"key": key, "outcome": json.dumps(outcome, sort_keys=True)},
+                text("UPDATE cases SET state = 'done', reason = NULL, outcome = :outcome, seal = :seal WHERE key = :key"),
+                {"key": key, "outcome": facts, "seal": seal},
             )
             connection.execute(
                 text(
@@ -179,9 +185,9 @@ class Store:
     def add_scores(self, scores: Iterable[Score]) -> None:
         """Write scores; a score that is there is replaced."""
         self._database.write(
-            "INSERT INTO scores VALUES (:case_key, :place, :metric, :value) "
-            "ON CONFLICT (case_key, place, metric) DO UPDATE SET value = excluded.value",
-            [asdict(score) for score in scores],
+            "INSERT INTO scores VALUES (:case_key, :place, :metric, :value, :seal) "
+            "ON CONFLICT (case_key, place, metric) DO UPDATE SET value = excluded.value, seal = excluded.seal",
+            [{**asdict(score), "seal": sealed(astuple(score))} for score in scores],
         )
 
     def scores(self) -> dict[tuple[str, int, str], float | None]:

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from glasshouse.errors import StudyError
-from glasshouse.files import write_atomic
+from glasshouse.files import write_once
 from glasshouse.store import DATABASE_FILE, ImageRecord, Store
 from glasshouse.studies.materials import Materials
 from glasshouse.studies.pictures import fingerprint, opaque_name, picture_file, to_pixels, to_png
@@ -56,7 +56,7 @@ class Subject:
     def save(self, directory: Path) -> None:
         """Write the images, without loss."""
         for record, own in zip(self.records, self.pixels, strict=True):
-            write_atomic(directory / record.file, to_png(own))
+            write_once(directory / record.file, to_png(own))
 
 
 def refuse_other_images(directory: Path, subjects: Iterable[Subject]) -> None:
@@ -66,5 +66,6 @@ def refuse_other_images(directory: Path, subjects: Iterable[Subject]) -> None:
     store = Store(directory / DATABASE_FILE)
     before = store.images()
     store.close()
-    if before and before != [record for subject in subjects for record in subject.records]:
+    planned = {record.place: record for subject in subjects for record in subject.records}
+    if any(record != planned.get(record.place) for record in before):
         raise StudyError(f"{directory} belongs to a study of other images: choose another --out, or delete it.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from glasshouse.attacks.base import InversionAttack
 from glasshouse.errors import StudyError
 from glasshouse.files import sole_owner, sweep, write_atomic
-from glasshouse.store import DATABASE_FILE, Store
+from glasshouse.store import DATABASE_FILE, Store, mend
 from glasshouse.studies.audit import Running, check_plan
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import public_images
@@ -87,6 +87,7 @@ def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download
     for name, own in materials.items():
         subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
     _refuse_useless(grid, lessons, materials)
+    mend(directory / DATABASE_FILE)
     refuse_other_images(directory, subjects)
     sweep(directory, directory / "images", directory / "models", directory / "report")
     if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
