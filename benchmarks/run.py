@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-NAMES = ("metrics", "loading", "command_line", "shuffling", "training", "attacks", "annotation")
+NAMES = ("metrics", "loading", "command_line", "shuffling", "training", "attacks", "runner", "annotation")
 
 sys.path.insert(0, str(HERE))
 

@@ -150,7 +150,9 @@ class Store:
         seal = sealed_case(key, facts, [(one.place, one.file, one.sha256) for one in reconstructions])
         with self._database.writing() as connection:
             connection.execute(
-                text("UPDATE cases SET state = 'done', reason = NULL, outcome = :outcome, seal = :seal WHERE key = :key"),
+                text(
+                    "UPDATE cases SET state = 'done', reason = NULL, outcome = :outcome, seal = :seal WHERE key = :key"
+                ),
                 {"key": key, "outcome": facts, "seal": seal},
             )
             connection.execute(

@@ -23,6 +23,7 @@ from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.types import Progress
 
 RETRIES = 2
+PRELOADED = ("__main__", "glasshouse.studies.bench")  # imported once, by the server that workers are forked from
 
 
 class Job(Protocol):
@@ -230,9 +231,10 @@ def _in_worker(task: tuple[Any, ...]) -> list[Any]:
 @contextlib.contextmanager
 def _pool(workers: int, bench: Workbench[Any, Any], watch: Watch) -> Iterator[ProcessPoolExecutor]:
     """A pool of workers whose progress reaches ``watch``; killed, not waited for, on the way out."""
-    # forked from a server that has imported torch, once, and has no threads: a worker that dies is soon replaced
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "glasshouse.studies.bench"])
+    context = multiprocessing.get_context(
+        "forkserver"
+    )  # has no threads, and knows torch: a new worker is there at once
+    context.set_forkserver_preload(list(PRELOADED))
     reports = context.Queue()
     over = threading.Event()
 

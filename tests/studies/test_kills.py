@@ -1,0 +1,163 @@
+"""Whoever is killed, whenever: what is finished stays as it is, and the same command ends with the same numbers.
+
+``make soak`` sets GLASSHOUSE_SOAK, which makes 100 kills of 5.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from glasshouse.files import write_atomic
+from glasshouse.store import DATABASE_FILE
+from glasshouse.studies.audit import Running, audit_plan
+from glasshouse.studies.grid.plan import to_toml
+
+KILLS = 100 if os.environ.get("GLASSHOUSE_SOAK") else 5
+ROOT = Path(__file__).parents[2]
+COMMAND = "from glasshouse.cli.main import main; main()"
+FEDERATION = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from tests.federated.local import carry_out
+from glasshouse.federated import Federation
+carry_out(Federation(images=60, clients=2, rounds=3, batch=20, model="mlp:width=8"), Path(sys.argv[1]))
+"""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Something that goes on where it stopped: program and words, the files of what is finished, what it came to."""
+
+    program: str
+    words: Callable[[Path], list[str]]
+    finished: Callable[[Path], list[Path]]
+    results: Callable[[Path], object]
+
+
+def rows(directory: Path, query: str) -> list[tuple]:
+    """What the database of a study holds; nothing where it is not made yet."""
+    if not (directory / DATABASE_FILE).exists():
+        return []
+    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(directory / DATABASE_FILE)) as connection:
+        return connection.execute(query).fetchall()
+    return []
+
+
+def finished_cases(directory: Path) -> list[Path]:
+    """The pictures of finished cases, and the weights of trained networks."""
+    pictures = [directory / file for (file,) in rows(directory, "SELECT file FROM reconstructions")]
+    trained = rows(directory, "SELECT outcome FROM targets WHERE state = 'done'")
+    names = [name for (outcome,) in trained for name in json.loads(outcome)["weights"].values()]
+    return [*pictures, *(directory / "models" / f"{name}.safetensors" for name in names)]
+
+
+def finished_rounds(directory: Path) -> list[Path]:
+    """All files of finished rounds."""
+    return [file for facts in directory.glob("rounds/*/round.json") for file in facts.parent.iterdir()]
+
+
+def found(file: str, *parts: str) -> Callable[[Path], object]:
+    """Reads parts of a result file."""
+    return lambda directory: [json.loads((directory / file).read_text())[part] for part in parts]
+
+
+def last_model(directory: Path) -> object:
+    return (directory / "rounds" / "003" / "global.safetensors").read_bytes()
+
+
+@pytest.fixture(params=["audit", "study", "federation"])
+def work(request, plan, grid) -> Work:
+    if request.param == "federation":
+        pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
+        return Work(FEDERATION, lambda out: [str(out)], finished_rounds, last_model)
+    if request.param == "audit":
+        options = "--data photos:size=16 --images 4 --model lenet:width=4 --attack invgrad:steps=4 --metric mse"
+        words = ["audit", *options.split(), "--defense", "none", "--engine", "inline", "--out"]
+        return Work(COMMAND, lambda out: [*words, str(out)], finished_cases, found("audit.json", "rows", "per_image"))
+
+    def planned(out: Path) -> list[str]:
+        if not (out / "study.toml").exists():
+            write_atomic(out / "study.toml", to_toml(replace(grid, datasets=grid.datasets[:1])).encode())
+        return ["study", "run", str(out), "--engine", "inline", "--quiet"]
+
+    return Work(COMMAND, planned, finished_cases, found("study.json", "rows", "identified"))
+
+
+@pytest.mark.soak
+def test_drivers_killed_at_random_moments(work, started, tmp_path, record_property):
+    def run(out: Path):
+        return started(work.program, *work.words(out))
+
+    began = time.monotonic()
+    done = run(tmp_path / "whole").ended()
+    took = time.monotonic() - began
+    assert done.returncode == 0, done.stderr
+    whole = work.results(tmp_path / "whole")
+    dice = random.Random(7)
+    kills = kept = studies = 0
+    while kills < KILLS:
+        out = tmp_path / f"study {studies}"
+        before: dict[Path, int] = {}
+        ended = False
+        while not ended:
+            began = time.monotonic()
+            one = run(out)
+            one.process.join(dice.uniform(0, took) if kills < KILLS else None)
+            ended = one.process.exitcode is not None
+            took = min(took, time.monotonic() - began) if ended else took  # the first one waited for torch
+            one.process.kill()
+            said = one.ended()
+            assert said.returncode == (0 if ended else -9), said.stderr
+            kills += not ended
+            for file, written in before.items():
+                assert file.stat().st_mtime_ns == written, f"{file} was finished, and made again"
+            before = {file: file.stat().st_mtime_ns for file in work.finished(out)}
+            kept += 0 if ended else len(before)
+        assert work.results(out) == whole
+        studies += 1
+    record_property("counted", f"{kills} kills, {kept} finished files kept, {studies} studies ended alike")
+
+
+@pytest.mark.soak
+def test_workers_killed_at_random_moments(plan, tmp_path, record_property):
+    """Two workers of a run: a case in whose middle a worker dies three times is given up, which two cannot bring about."""
+    plan = replace(plan, images=3, defenses=("none",), metrics=("mse",))
+    audit_plan(plan, tmp_path / "whole", Running())
+    results = found("audit.json", "rows", "per_image")
+    dice = random.Random(8)
+    kills = runs = 0
+    while kills < KILLS:
+        dead: list[int] = []
+
+        def kill_two(dead=dead) -> None:
+            for _ in range(min(2, KILLS - kills)):
+                while not (workers := multiprocessing.active_children()) and not over.is_set():
+                    time.sleep(0.01)
+                over.wait(dice.uniform(0, 0.5))
+                if workers and not over.is_set():
+                    dice.choice(workers).kill()
+                    dead.append(1)
+
+        over = threading.Event()
+        killer = threading.Thread(target=kill_two)
+        killer.start()
+        _, summary = audit_plan(plan, tmp_path / f"study {runs}", Running(engine="local", workers=2))
+        over.set()
+        killer.join()
+        assert (summary.done, summary.failed) == (3, 0)
+        assert results(tmp_path / f"study {runs}") == results(tmp_path / "whole")
+        kills += len(dead)
+        runs += 1
+    record_property("counted", f"{kills} kills, {runs} audits ended alike")
