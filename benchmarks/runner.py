@@ -73,7 +73,8 @@ def resident() -> int:
 def study(plan: Plan) -> Iterator:
     """A study of a plan that nobody has worked on yet."""
     with tempfile.TemporaryDirectory() as folder:
-        opened = prepare(plan, Path(folder), from_dataset(plan.dataset, plan.images, plan.seed, size=plan.size))
+        images = from_dataset(plan.dataset, plan.images, plan.seed, size=plan.size, root=None, download=False)
+        opened = prepare(plan, Path(folder), images)
         yield opened
         opened.store.close()
 

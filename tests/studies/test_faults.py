@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def whole(audited) -> list[dict]:
     return numbers(audited)
 
 
+def refusal(run: Callable[[], object]) -> str | None:
+    """What a run is refused with; nothing where it is not. Any other error goes on up."""
+    try:
+        run()
+    except StudyError as error:
+        return str(error)
+    return None
+
+
 def full_from(write: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that has no room from one write on."""
     count, fsync = itertools.count(1), os.fsync
@@ -66,12 +76,10 @@ def test_a_disk_that_is_full_at_any_file(plan, whole, tmp_path, monkeypatch, rec
         out = tmp_path / str(write)
         with monkeypatch.context() as patch:
             full_from(write, patch)
-            try:
-                audit_plan(plan, out, Running())
-            except StudyError as error:
-                assert "No space left on device" in str(error)
-            else:
-                break
+            said = refusal(lambda out=out: audit_plan(plan, out, Running()))
+        if said is None:
+            break
+        assert "No space left on device" in said
         audit_plan(plan, out, Running())
         assert numbers(out) == whole
     assert write > 2
@@ -90,12 +98,11 @@ def test_a_disk_that_is_full_at_any_page_of_the_database(plan, whole, tmp_path, 
         out = tmp_path / str(page)
         event.listen(Engine, "connect", limited)
         try:
-            audit_plan(plan, out, Running())
-        except StudyError as error:
-            assert "full" in str(error)
-            refused += 1
+            said = refusal(lambda out=out: audit_plan(plan, out, Running()))
         finally:
             event.remove(Engine, "connect", limited)
+        assert said is None or "full" in said
+        refused += said is not None
         audit_plan(plan, out, Running())
         assert numbers(out) == whole
     assert refused > 1
@@ -159,11 +166,11 @@ def test_any_damaged_file_is_noticed_and_made_again(kind, plan, grid, audited, f
     for number, file in enumerate(damaged_files(source, dice)):
         out = Path(shutil.copytree(source, tmp_path / str(number)))
         damage(out / file.relative_to(source), dice)
-        try:
-            again(out)
+        said = refusal(lambda out=out: again(out))
+        if said is None:
             mended += 1
-        except StudyError as error:
-            assert "glasshouse.db" in str(error)
+        else:
+            assert "glasshouse.db" in said
             (out / "glasshouse.db").unlink()
             again(out)
             refused += 1

@@ -32,7 +32,7 @@ import sys; sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from tests.federated.local import carry_out
 from glasshouse.federated import Federation
-carry_out(Federation(images=60, clients=2, rounds=3, batch=20, model="mlp:width=8"), Path(sys.argv[1]))
+carry_out(Federation(images=60, clients=2, rounds=6, batch=20, model="mlp:width=8"), Path(sys.argv[1]))
 """
 
 
@@ -74,7 +74,7 @@ def found(file: str, *parts: str) -> Callable[[Path], object]:
 
 
 def last_model(directory: Path) -> object:
-    return (directory / "rounds" / "003" / "global.safetensors").read_bytes()
+    return (directory / "rounds" / "006" / "global.safetensors").read_bytes()
 
 
 @pytest.fixture(params=["audit", "study", "federation"])
@@ -130,34 +130,42 @@ def test_drivers_killed_at_random_moments(work, started, tmp_path, record_proper
     record_property("counted", f"{kills} kills, {kept} finished files kept, {studies} studies ended alike")
 
 
+class Killer(threading.Thread):
+    """Kills so many of this process's workers, each at a random moment, until it is told that the work is over."""
+
+    def __init__(self, count: int, dice: random.Random) -> None:
+        super().__init__()
+        self.count, self.dice, self.killed = count, dice, 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while self.killed < self.count and not self.over.wait(self.dice.uniform(0, 0.5)):
+            if workers := multiprocessing.active_children():
+                self.dice.choice(workers).kill()
+                self.killed += 1
+
+    def __enter__(self) -> Killer:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        self.join()
+
+
 @pytest.mark.soak
 def test_workers_killed_at_random_moments(plan, tmp_path, record_property):
-    """Two workers of a run: a case in whose middle a worker dies three times is given up, which two cannot bring about."""
+    """Two in a run: only a case in whose middle a worker dies three times is given up."""
     plan = replace(plan, images=3, defenses=("none",), metrics=("mse",))
     audit_plan(plan, tmp_path / "whole", Running())
     results = found("audit.json", "rows", "per_image")
     dice = random.Random(8)
     kills = runs = 0
     while kills < KILLS:
-        dead: list[int] = []
-
-        def kill_two(dead=dead) -> None:
-            for _ in range(min(2, KILLS - kills)):
-                while not (workers := multiprocessing.active_children()) and not over.is_set():
-                    time.sleep(0.01)
-                over.wait(dice.uniform(0, 0.5))
-                if workers and not over.is_set():
-                    dice.choice(workers).kill()
-                    dead.append(1)
-
-        over = threading.Event()
-        killer = threading.Thread(target=kill_two)
-        killer.start()
-        _, summary = audit_plan(plan, tmp_path / f"study {runs}", Running(engine="local", workers=2))
-        over.set()
-        killer.join()
+        with Killer(min(2, KILLS - kills), dice) as killer:
+            _, summary = audit_plan(plan, tmp_path / str(runs), Running(engine="local", workers=2))
         assert (summary.done, summary.failed) == (3, 0)
-        assert results(tmp_path / f"study {runs}") == results(tmp_path / "whole")
-        kills += len(dead)
+        assert results(tmp_path / str(runs)) == results(tmp_path / "whole")
+        kills += killer.killed
         runs += 1
     record_property("counted", f"{kills} kills, {runs} audits ended alike")
