@@ -1,12 +1,11 @@
 """Plans, options and pictures that nobody would write: each is read or refused in words, and nothing else happens.
 
-``make soak`` sets GLASSHOUSE_SOAK, which makes 10,000 of 200 of each kind.
+``make soak`` makes 10,000 of each kind.
 """
 
 from __future__ import annotations
 
 import io
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.soak import count
 from typer.testing import CliRunner
 
 from glasshouse.cli.main import app
@@ -32,7 +32,7 @@ from glasshouse.studies.plan import from_toml as read_audit
 from glasshouse.studies.plan import to_toml as audit_toml
 from glasshouse.studies.reading import read_plan, to_toml
 
-TRIES = 10_000 if os.environ.get("GLASSHOUSE_SOAK") else 200
+TRIES = count(200, 10_000)
 ODD_NUMBERS = ("0", "-1", "1e999", "-1e999", "nan", "inf", "9" * 40, "1e-300", "0x10", "1_0", "٣", "")
 ODD_TEXTS = ("none", "true", "../../etc", "a/b", ":", "=", ",", "a:b=c", "\0", "\ud800", "x" * 9999, "💥", "%s", "{0}")
 

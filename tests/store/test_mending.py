@@ -1,22 +1,22 @@
 """A damaged database never lies: what is left of it is as it was written, and the rest is refused or computed anew.
 
-``make soak`` sets GLASSHOUSE_SOAK, which makes 2,000 damages of 40.
+``make soak`` makes 2,000 damages.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sqlite3
 
 import pytest
 from tests.small_study import make_study
+from tests.soak import count
 
 from glasshouse.errors import StudyError
 from glasshouse.store import DATABASE_FILE, Score, Store, Votes, mend
 
-DAMAGES = 2_000 if os.environ.get("GLASSHOUSE_SOAK") else 40
+DAMAGES = count(40, 2_000)
 
 
 @pytest.fixture(scope="module")

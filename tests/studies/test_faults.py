@@ -1,6 +1,6 @@
 """Disks that are full, files that are damaged, places that are read-only, clocks that jump: said in words, and mended.
 
-``make soak`` sets GLASSHOUSE_SOAK, which tries every write and every file instead of a few.
+``make soak`` tries every write and every file instead of a few.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event
+from tests.soak import SHARE, count
 
 from glasshouse.errors import StudyError
 from glasshouse.federated import Federation
@@ -27,8 +28,7 @@ from glasshouse.files import sole_owner
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.grid.program import carry_out
 
-SOAK = bool(os.environ.get("GLASSHOUSE_SOAK"))
-FEW = 1 if SOAK else 9  # every so manyth write or file is tried
+FEW = 10 - count(1, 9)  # every so manyth write or file is tried
 
 
 def numbers(out: Path) -> list[dict]:
@@ -119,7 +119,7 @@ exit $((first * 10 + $?))
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="starts two commands: make soak")
+@pytest.mark.skipif(not SHARE, reason="starts two commands: make soak")
 def test_a_real_disk_that_is_full(plan, whole, tmp_path, record_property):
     disk, out = tmp_path / "disk", tmp_path / "audit.json"
     disk.mkdir()

@@ -1,13 +1,12 @@
 """Whoever is killed, whenever: what is finished stays as it is, and the same command ends with the same numbers.
 
-``make soak`` sets GLASSHOUSE_SOAK, which makes 100 kills of 5.
+``make soak`` makes 100 kills of each kind.
 """
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import random
 import sqlite3
 import threading
@@ -18,13 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from tests.soak import count
 
 from glasshouse.files import write_atomic
 from glasshouse.store import DATABASE_FILE
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.grid.plan import to_toml
 
-KILLS = 100 if os.environ.get("GLASSHOUSE_SOAK") else 5
+KILLS = count(5, 100)
 ROOT = Path(__file__).parents[2]
 COMMAND = "from glasshouse.cli.main import main; main()"
 FEDERATION = f"""
