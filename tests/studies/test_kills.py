@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import random
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.soak import count
+from tests.soak import SHARE, count
 
 from glasshouse.files import write_atomic
 from glasshouse.store import DATABASE_FILE
@@ -25,6 +26,7 @@ from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.grid.plan import to_toml
 
 KILLS = count(5, 100)
+PLACES = ("file.before_fsync", "file.before_rename", "file.after_rename", "store.before_commit", "store.after_commit")
 ROOT = Path(__file__).parents[2]
 COMMAND = "from glasshouse.cli.main import main; main()"
 FEDERATION = f"""
@@ -121,13 +123,37 @@ def test_drivers_killed_at_random_moments(work, started, tmp_path, record_proper
             said = one.ended()
             assert said.returncode == (0 if ended else -9), said.stderr
             kills += not ended
-            for file, written in before.items():
-                assert file.stat().st_mtime_ns == written, f"{file} was finished, and made again"
-            before = {file: file.stat().st_mtime_ns for file in work.finished(out)}
+            assert written(list(before)) == before, "what was finished was made again"
+            before = written(work.finished(out))
             kept += 0 if ended else len(before)
         assert work.results(out) == whole
         studies += 1
     record_property("counted", f"{kills} kills, {kept} finished files kept, {studies} studies ended alike")
+
+
+def written(files: list[Path]) -> dict[Path, int]:
+    """When files were written."""
+    return {file: file.stat().st_mtime_ns for file in files}
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SHARE, reason="runs a study for each of its writes: make soak")
+@pytest.mark.parametrize("place", PLACES)
+def test_drivers_killed_at_every_write(work, place, forked, tmp_path, record_property):
+    assert forked(work.program, *work.words(tmp_path / "whole")).returncode == 0
+    whole = work.results(tmp_path / "whole")
+    kills = 0
+    for visit in itertools.count(1, round(1 / SHARE)):
+        out = tmp_path / str(visit)
+        if forked(work.program, *work.words(out), GLASSHOUSE_FAILPOINT=f"{place}:{visit}").returncode == 0:
+            break
+        before = written(work.finished(out))
+        again = forked(work.program, *work.words(out))
+        assert again.returncode == 0, again.stderr
+        assert written(list(before)) == before, "what was finished was made again"
+        assert work.results(out) == whole
+        kills += 1
+    record_property("counted", f"{kills} kills, as many studies ended alike")
 
 
 class Killer(threading.Thread):
