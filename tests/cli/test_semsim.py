@@ -29,8 +29,8 @@ def studies(tmp_path_factory):
     made = []
     for place, dataset in enumerate(("first.npz", "second.npz")):
         made.append(make_study(room / dataset, dataset=dataset, first=40 * place))
-        vote(made[-1], ("alexnet",))
-        vote(made[-1], ("efficientnet_lite0", "inception"))
+        vote(made[-1], ("alexnet lineup 2",))
+        vote(made[-1], ("efficientnet_lite0 lineup 2", "inception lineup 2"))
     return made
 
 
@@ -43,7 +43,7 @@ def test_train_says_whose_judgements_and_overwrites_nothing(studies, tmp_path):
     file = tmp_path / "own.safetensors"
     words = ("train", *studies, "--out", file, "--backbone", "lenet", "--epochs", 1, "--leave-out", "second.npz")
     output = invoke(*words).output
-    assert "Judges: classifier: alexnet. Data sets: first.npz." in output
+    assert "Judges: classifier: alexnet lineup 2. Data sets: first.npz." in output
     assert "of pairs of held-out originals in the right order" in output
     assert file.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     before = file.read_bytes()
@@ -96,9 +96,9 @@ def test_evaluate_and_ablate_write_pictures(studies, tmp_path):
 
 
 def test_judge_tells_what_judges_can_do(studies, monkeypatch):
-    skill = {"dataset": "d", "eye": "alexnet", "teaches": True, "way": "probe", "reason": "", "accuracy": {"mean": 0.5}}
+    skill = {"dataset": "d", "eye": "alexnet", "teaches": True, "way": "probe", "accuracy": {"mean": 0.5}}
     monkeypatch.setattr(judging, "judge", lambda study, **settings: judging.Cast(3, 4))
     monkeypatch.setattr(judging, "skills", lambda study: [skill])
     output = invoke("judge", studies[0], "--eyes", "alexnet, vgg16").output
-    assert "3 votes of 2 classifiers, 4 were there already" in output
+    assert "3 votes of 2 eyes now, 4 pictures were judged already" in output
     assert "d alexnet (teaches): probe, 50% of clean images right" in output

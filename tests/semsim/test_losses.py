@@ -7,13 +7,13 @@ import math
 import pytest
 import torch
 
-from glasshouse.semsim.losses import LOSSES, contrastive, rank, triplet
+from glasshouse.semsim.losses import LOSSES, contrastive, rank, surely_ordered, triplet
 
 
 @pytest.fixture
 def case(rng):
     distances = torch.rand(12, generator=rng)
-    return distances, torch.rand(12, generator=rng), torch.arange(12) // 4
+    return distances, 0.02 + 0.96 * torch.rand(12, generator=rng), torch.arange(12) // 4
 
 
 def test_triplet_is_the_papers_sum(case):
@@ -38,7 +38,8 @@ def test_rank_against_a_loop(case):
     total = weight = 0.0
     for i in range(12):
         for j in range(12):
-            sure = float(values[i] - values[j])
+            odds = [math.log(float(values[k]) / (1 - float(values[k]))) for k in (i, j)]
+            sure = (odds[0] - odds[1]) / (2 * math.log(99))
             if owners[i] == owners[j] and sure > 0.1:
                 total += sure * math.log1p(math.exp(float(distances[i] - distances[j]) / 0.03))
                 weight += sure
@@ -59,3 +60,13 @@ def test_nothing_to_compare_costs_nothing(name):
     loss.backward()
     assert loss.item() == 0
     assert torch.equal(distances.grad, torch.zeros(2))
+
+
+def test_the_poor_are_ordered_as_surely_as_the_good():
+    values, owners = torch.tensor([0.98, 0.9, 0.1, 0.02]), torch.zeros(4, dtype=torch.long)
+    first, second, sure = surely_ordered(values, owners)
+    found = {(int(i), int(j)): float(s) for i, j, s in zip(first, second, sure, strict=True)}
+    assert found[0, 1] == pytest.approx(found[2, 3], rel=1e-4)
+    assert found[0, 1] > 0.1
+    everything, nothing = torch.tensor([1.0, 0.0]), torch.zeros(2, dtype=torch.long)
+    assert surely_ordered(everything, nothing)[2].tolist() == pytest.approx([1.0])

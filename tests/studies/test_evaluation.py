@@ -28,8 +28,8 @@ def studies(tmp_path_factory):
     made = []
     for place, (dataset, size) in enumerate((("first.npz", 24), ("second.npz", 32))):
         made.append(make_study(room / dataset, dataset=dataset, size=size, first=40 * place))
-        vote(made[-1], ("alexnet",))
-        vote(made[-1], ("inception", "efficientnet_lite0"))
+        vote(made[-1], ("alexnet lineup 2",))
+        vote(made[-1], ("inception lineup 2", "efficientnet_lite0 lineup 2"))
     return made
 
 
@@ -40,7 +40,7 @@ def cheap_lpips(monkeypatch):
 
 def test_every_data_set_attack_and_model_is_left_out_once(studies):
     found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
-    assert (found.teachers, found.testers) == ("classifier: alexnet", "classifier: efficientnet_lite0, inception")
+    assert (found.teachers, found.testers) == ("classifier: alexnet lineup 2", "classifier: efficientnet_lite0 lineup 2, inception lineup 2")
     assert [(one.axis, one.left_out) for one in found.tests] == [
         ("data set", "first.npz"),
         ("data set", "second.npz"),
@@ -70,7 +70,7 @@ def test_what_is_left_out_never_teaches(studies, monkeypatch):
     evaluate(studies, QUICK, axes=("data set", "attack"), metrics=())
     assert [some.datasets for some in taught[:2]] == [("second.npz",), ("first.npz",)]
     assert {guess.facts["attack"] for guess in taught[2].guesses} == {"invgrad"}
-    assert all(some.voters == ("alexnet",) for some in taught)
+    assert all(some.voters == ("alexnet lineup 2",) for some in taught)
 
 
 def test_judgements_of_a_study_become_those_of_a_table(studies):
@@ -103,7 +103,7 @@ def test_a_metric_of_sets_has_one_value_for_each_model(studies, monkeypatch):
 
 
 def test_orders_that_differ_are_shown(studies):
-    some = read(studies[:1], "classifier", ["inception"])
+    some = read(studies[:1], "classifier", ["inception lineup 2"])
     psnr = np.array([-float(guess.case_key.split()[1]) for guess in some.guesses])
     semsim = -psnr
     semsim[some.owners.numpy() == 3] *= -1
@@ -141,6 +141,6 @@ def test_of_one_study_alone_only_attacks_and_models_can_be_left_out(studies):
 
 def test_without_votes_for_the_test_nothing_is_tested(tmp_path):
     study = make_study(tmp_path / "study")
-    vote(study, ("alexnet",))
+    vote(study, ("alexnet lineup 2",))
     with pytest.raises(DataError, match="no efficientnet_lite0 or inception votes"):
         evaluate([study], QUICK)

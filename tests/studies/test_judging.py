@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 from tests.judged_study import make_study, write
@@ -68,19 +70,20 @@ def cast(study):
 
 
 def test_probes_name_what_they_see_and_are_surer_of_it_than_of_nothing(digits):
-    assert judge(digits, eyes=("near", "far")) == judging.Cast(60, 0)
-    found = cast(digits)
-    assert {who for who, _, _ in found} == {("near", "classifier"), ("far", "classifier")}
+    assert judge(digits, eyes=("near", "far")) == judging.Cast(120, 0)
+    found = [one for one in cast(digits) if "probe" in one[0][0]]
+    assert {who for who, _, _ in found} == {("near probe 2", "classifier"), ("far probe 2", "classifier")}
     clear = [(item, vote) for _, item, vote in found if item.case_key == "none"]
-    assert sum(vote.answer == item.truth for item, vote in clear) > 0.7 * len(clear)
+    assert sum(vote.answer == item.truth for item, vote in clear) > 0.6 * len(clear)
     grades = {key: [vote.grade for _, item, vote in found if item.case_key == key] for key in ("none", "grey")}
     assert all(0 <= grade <= 1 for values in grades.values() for grade in values)
     assert sum(grades["none"]) > 2 * sum(grades["grey"])
-    assert all(vote.answer in item.answers for _, item, vote in found)
-    for skill in skills(digits):
-        assert (skill["way"], skill["classes"], skill["trained"]) == ("probe", 10, 160)
+    assert all(vote.answer is None or vote.answer in item.answers for _, item, vote in found)
+    probes = [skill for skill in skills(digits) if skill["way"] == "probe"]
+    for skill in probes:
+        assert (skill["classes"], skill["trained"]) == (10, 160)
         assert 0.5 < skill["accuracy"]["mean"] <= 1
-    assert {skill["eye"]: skill["teaches"] for skill in skills(digits)} == {"near": True, "far": False}
+    assert {skill["eye"]: skill["teaches"] for skill in probes} == {"near": True, "far": False}
 
 
 def test_votes_that_are_there_are_not_cast_again_and_probes_are_kept(digits, monkeypatch):
@@ -97,10 +100,35 @@ def test_votes_that_are_there_are_not_cast_again_and_probes_are_kept(digits, mon
         "DELETE FROM votes WHERE item IN (SELECT id FROM items WHERE case_key = :key)", [{"key": "none"}]
     )
     half.close()
-    assert judge(digits, eyes=("near",)) == judging.Cast(10, 20)
+    assert judge(digits, eyes=("near",)) == judging.Cast(20, 20)
     assert sorted(file.name for file in (digits / panel.FOLDER).iterdir()) == files
     strip = [[(who, item.id, vote.answer, vote.grade) for who, item, vote in one] for one in (before, cast(digits))]
-    assert sorted(strip[0]) == sorted(strip[1])
+    assert sorted(strip[0], key=str) == sorted(strip[1], key=str)
+
+
+def test_degraded_copies_are_judged_as_well_and_the_same_each_time(digits, tmp_path):
+    twin = tmp_path / "twin"
+    shutil.copytree(digits, twin)
+    for study in (digits, twin):
+        assert judge(study, eyes=("near",), degraded=2) == judging.Cast(100, 0)
+    copies = [[one for one in cast(study) if one[1].case_key == "degraded 1"] for study in (digits, twin)]
+    assert [len(some) for some in copies] == [20, 20]
+    pictures = [sorted(str(item.image) for _, item, _ in some) for some in copies]
+    assert pictures[0] == pictures[1]
+    assert len(set(pictures[0])) == 10
+
+
+def test_noise_is_taken_for_nothing(digits):
+    originals, _ = next(judging._groups(digits, _prepared(digits)))
+    noise = torch.rand(originals.images.shape, generator=torch.Generator().manual_seed(0))
+    everyone = torch.arange(len(noise))
+    lessons = panel.lessons_for(originals, None, 0)
+    for seat in panel.seated("near", originals, lessons, digits, 0):
+        clear, lost = (
+            [one.grade for one in seat.judge.look(eyes.EYES["near"](images), everyone)]
+            for images in (originals.images, noise)
+        )
+        assert sum(clear) > 5 * sum(lost)
 
 
 def test_probes_never_learn_from_what_was_attacked(digits):
@@ -123,12 +151,11 @@ def _prepared(directory):
     return items
 
 
-def test_lineups_where_there_is_nothing_to_learn_from(tmp_path):
+def test_lineups_pick_the_original_or_none(tmp_path):
     study = study_of("photos", tmp_path / "photos", 24)
     judge(study, eyes=("near",))
     (skill,) = skills(study)
-    assert skill["way"] == "lineup"
-    assert "0 training images of a class" in skill["reason"]
+    assert (skill["way"], skill["accuracy"]) == ("lineup", None)  # there is nothing a probe could learn from
     by_case = {}
     for _, item, vote in cast(study):
         by_case.setdefault(item.case_key, []).append((vote.answer == item.truth, vote.answer is None, vote.grade))
@@ -137,23 +164,20 @@ def test_lineups_where_there_is_nothing_to_learn_from(tmp_path):
     assert all(right or none for right, none, _ in by_case["grey"])
 
 
-def test_data_that_cannot_be_read_is_said_and_individuals_are_compared(tmp_path, monkeypatch):
-    study = make_study(tmp_path / "study", originals=4)
+def test_no_probe_without_training_images_of_individuals_or_near_chance(tmp_path, digits, monkeypatch):
+    study = make_study(tmp_path / "unknown", originals=4)
     judge(study, eyes=("near",))
-    assert "cannot be read" in skills(study)[0]["reason"]
-    monkeypatch.setattr(data.datasets.get("digits"), "individuals", True)
-    other = study_of("digits", tmp_path / "other", None)
-    judge(other, eyes=("near",))
-    assert skills(other)[0]["reason"] == "its classes are individuals or breeds"
-
-
-def test_a_probe_near_chance_gives_way_to_a_lineup(digits, monkeypatch):
-    monkeypatch.setattr(panel, "BETTER", 9.99)
-    monkeypatch.setattr(panel, "FEWEST_PER_CLASS", 1)
+    assert [skill["way"] for skill in skills(study)] == ["lineup"]
     monkeypatch.setattr(panel, "MOST_IMAGES", 30)
+    monkeypatch.setattr(panel, "FEWEST_PER_CLASS", 1)
     monkeypatch.setattr(panel.Probe, "__call__", lambda self, images: torch.zeros(len(images), dtype=torch.long))
     judge(digits, eyes=("near",))
-    assert "too near chance" in skills(digits)[0]["reason"]
+    assert [skill["way"] for skill in skills(digits)] == ["lineup"]
+    monkeypatch.undo()
+    monkeypatch.setattr(data.datasets.get("digits"), "individuals", True)
+    other = study_of("digits", tmp_path / "other", None)
+    originals, _ = next(judging._groups(other, _prepared(other)))
+    assert panel.lessons_for(originals, None, 0) is None
 
 
 def test_refused(tmp_path):

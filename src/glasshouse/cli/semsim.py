@@ -23,6 +23,7 @@ DataRoot = Annotated[Path | None, typer.Option(help="where data sets lie [defaul
 def judge(
     studies: Studies,
     eyes: Annotated[str | None, typer.Option(help="networks that look, as a,b,c [default: all five]")] = None,
+    degraded: Annotated[int, typer.Option(help="degraded copies of each original to judge as well")] = 0,
     data_root: DataRoot = None,
     seed: Annotated[int, typer.Option(help="seed of the judges' training")] = 0,
 ) -> None:
@@ -34,13 +35,11 @@ def judge(
     chosen = [name.strip() for name in eyes.split(",") if name.strip()] if eyes else list(EYES)
     for study in studies:
         with counting(f"judging {study.name}", "votes") as advance:
-            cast = judging.judge(study, eyes=chosen, root=data_root, seed=seed, progress=advance)
-        print(f"{study}: {cast.now} votes of {len(chosen)} classifiers, {cast.before} were there already.")
+            cast = judging.judge(study, eyes=chosen, degraded=degraded, root=data_root, seed=seed, progress=advance)
+        print(f"{study}: {cast.now} votes of {len(chosen)} eyes now, {cast.before} pictures were judged already.")
         for one in judging.skills(study):
-            told = f"lineup: {one['reason']}" if one["way"] == "lineup" else "probe"
             right = f", {one['accuracy']['mean']:.0%} of clean images right" if one["accuracy"] else ""
-            role = "teaches" if one["teaches"] else "tests"
-            print(f"  {one['dataset']} {one['eye']} ({role}): {told}{right}")
+            print(f"  {one['dataset']} {one['eye']} ({'teaches' if one['teaches'] else 'tests'}): {one['way']}{right}")
 
 
 @semsim.command()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from glasshouse import checks
 from glasshouse.errors import DataError, ModelError
 from glasshouse.semsim.calibration import logistic_line
-from glasshouse.semsim.losses import LOSSES, RECOGNISED, SURE
+from glasshouse.semsim.losses import LOSSES, RECOGNISED, surely_ordered
 from glasshouse.semsim.network import Images, Network
 from glasshouse.types import Progress, no_progress
 
@@ -138,7 +138,7 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
 
 def in_order(distances: Tensor, values: Tensor, owners: Tensor) -> float:
     """Share of pairs of guesses of one original, of clearly different grades, whose distances have the right order."""
-    first, second = torch.where((owners[:, None] == owners) & (values[:, None] - values > SURE))
+    first, second, _ = surely_ordered(values, owners)
     right = (distances[first] < distances[second]).double() + 0.5 * (distances[first] == distances[second]).double()
     return float(right.mean()) if len(first) else math.nan
 

@@ -4,28 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
+from sklearn.covariance import LedoitWolf
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch.nn import functional as F
 
 from glasshouse.files import write_atomic
+from glasshouse.semsim.degradations import degraded, empty
 from glasshouse.semsim.eyes import EYES
 
 PENALTY = 0.01  # inverse strength of the probe's L2 penalty
-COPIES = 1  # degraded copies of every image that a probe learns from
-VERSION = 1  # counts changes that change verdicts
-LINEUP = 20  # an original must be told from so many others
-SHARPNESS = 25.0  # how quickly likeness falls off with the angle between two images
+COPIES = 2  # degraded copies of every image that a judge learns from
+MOST = 0.7  # the degree to which they are degraded at most; beyond it little can be seen
+VERSION = 2  # counts changes that change verdicts
+NOTHING = -1  # the class of pictures that show nothing
+LINEUP = 20  # an original must be told from so many others, and from as many pictures of nothing
+SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)  # how quickly likeness may fall off with an angle
+
+
+#: How a judge tells: a probe names a class, a lineup picks an original.
+Way = Literal["probe", "lineup"]
+
+
+def voter_name(eye: str, way: Way) -> str:
+    """What a judge is called among voters; whoever judges otherwise than before is somebody else."""
+    return f"{eye} {way} {VERSION}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probe:
-    """A linear map from what an eye sees to classes: the judge of objects."""
+    """A linear map from what an eye sees to classes, one of which is nothing: the judge of objects."""
 
     eye: str
     weight: Tensor
@@ -34,17 +48,13 @@ class Probe:
     scale: Tensor
     classes: Tensor
 
-    def probabilities(self, images: Tensor) -> Tensor:
-        """How likely each class is, (N, classes), averaged over the image and a blurred view of it."""
-        views = (images, blurred(images, 0.4))
-        return torch.stack([self._logits(view).softmax(1) for view in views]).mean(0)
+    def probabilities(self, seen: Tensor) -> Tensor:
+        """How likely each class is, (N, classes), given what the eye sees, (N, D)."""
+        return (((seen - self.centre) / self.scale) @ self.weight.T + self.bias).softmax(1)
 
     def __call__(self, images: Tensor) -> Tensor:
         """The classes (N,) that images (N, C, H, W) in [0, 1] seem to show."""
-        return self.classes[self._logits(images).argmax(1)]
-
-    def _logits(self, images: Tensor) -> Tensor:
-        return ((EYES[self.eye](images) - self.centre) / self.scale) @ self.weight.T + self.bias
+        return self.classes[self.probabilities(EYES[self.eye](images)).argmax(1)]
 
     def save(self, file: Path) -> None:
         """Keep the judge, so that every row of a table has the same."""
@@ -61,56 +71,65 @@ TENSORS = ("weight", "bias", "centre", "scale", "classes")
 
 
 def train_probe(eye: str, images: Tensor, labels: Tensor, seed: int) -> Probe:
-    """Fit a probe to raw images and to degraded copies of them.
+    """Fit a probe to raw images, to degraded copies of them, and to pictures that show nothing.
 
-    Judges that have seen degraded images agree better with people on reconstructions than those that have not.
+    Judges that have seen degraded images agree better with people on reconstructions than those that have not, and
+    one that may say "nothing" does not take noise for the class that looks most like it.
     """
     rng = torch.Generator().manual_seed(seed)
-    found = torch.cat([EYES[eye](one) for one in (images, *(degraded(images, rng) for _ in range(COPIES)))])
+    shown = [images, *(degraded(images, MOST, rng) for _ in range(COPIES)), empty(images, rng)]
+    found = torch.cat([EYES[eye](one) for one in shown])
+    named = np.concatenate([np.tile(labels.numpy(), 1 + COPIES), np.full(len(images), NOTHING)])
     centre, scale = found.mean(0), found.std(0).clamp_min(1e-6)
     probe = LogisticRegression(C=PENALTY, max_iter=300, random_state=seed)
-    probe.fit(((found - centre) / scale).numpy(), np.tile(labels.numpy(), 1 + COPIES))
+    probe.fit(((found - centre) / scale).numpy(), named)
     weight, bias = (torch.from_numpy(one).float() for one in (probe.coef_, probe.intercept_))
-    if len(weight) == 1:  # of two classes only the second has a row of its own
-        weight, bias = torch.cat([-weight, weight]), torch.cat([-bias, bias])
     return Probe(eye, weight, bias, centre, scale, torch.from_numpy(probe.classes_))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lineup:
-    """Originals as an eye sees them, (M, D) unit vectors around ``centre``: the judge of faces and breeds."""
+    """Originals, then pictures of nothing, as unit vectors (M + LINEUP, D): the judge of individuals.
+
+    What an eye sees is centred and multiplied by ``lens``, which takes away the directions in which degraded copies
+    differ from their originals, whatever these show.
+    """
 
     eye: str
     centre: Tensor
-    originals: Tensor
+    lens: Tensor
+    known: Tensor
+    sharpness: float
 
     @classmethod
-    def of(cls, eye: str, originals: Tensor) -> Lineup:
-        """Line up originals (M, C, H, W); without their mean the angle between two says something."""
+    def of(cls, eye: str, originals: Tensor, seed: int) -> Lineup:
+        """Line up originals (M, C, H, W) and practise on degraded copies of them."""
+        rng = torch.Generator().manual_seed(seed)
         seen = EYES[eye](originals)
-        return cls(eye, seen.mean(0), F.normalize(seen - seen.mean(0), dim=1))
+        copies = [EYES[eye](degraded(originals, MOST, rng)) for _ in range(COPIES)]
+        nothing = EYES[eye](empty(originals.repeat(-(-LINEUP // len(originals)), 1, 1, 1)[:LINEUP], rng))
+        lens = _lens(torch.cat([copy - seen for copy in copies]))
+        centre = seen.mean(0)
+        known = F.normalize((torch.cat([seen, nothing]) - centre) @ lens, dim=1)
+        practice = F.normalize((torch.cat(copies) - centre) @ lens, dim=1) @ known.T
+        right = torch.arange(len(originals)).repeat(COPIES)
+        sharpness = min(SHARPNESS, key=lambda sharp: float(F.cross_entropy(sharp * practice, right)))
+        return cls(eye, centre, lens, known, sharpness)
 
-    def chances(self, guesses: Tensor, candidates: Tensor) -> Tensor:
-        """How likely each guess is taken for each of its candidates, places (N, K) in the lineup: (N, K)."""
-        seen = F.normalize(EYES[self.eye](guesses) - self.centre, dim=1)
-        likeness: Tensor = (self.originals[candidates] * seen[:, None]).sum(2)
-        return (SHARPNESS * likeness).softmax(1)
+    def chances(self, seen: Tensor, candidates: Tensor) -> Tensor:
+        """How likely what the eye sees (N, D) is taken for each of its candidates, places (N, K) in the lineup.
+
+        What remains to 1 is the chance that it is taken for nothing.
+        """
+        ours = F.normalize((seen - self.centre) @ self.lens, dim=1)
+        nothing = torch.arange(len(self.known) - LINEUP, len(self.known)).expand(len(seen), -1)
+        likeness: Tensor = (self.known[torch.cat([candidates, nothing], 1)] * ours[:, None]).sum(2)
+        return (self.sharpness * likeness).softmax(1)[:, : candidates.shape[1]]
 
 
-def blurred(images: Tensor, degree: float) -> Tensor:
-    """Images made small by ``1 + 2.5 degree`` each way and large again."""
-    small = F.interpolate(images, scale_factor=1 / (1 + 2.5 * degree), mode="area")
-    return F.interpolate(small, size=list(images.shape[-2:]), mode="bilinear", align_corners=False)
-
-
-def degraded(images: Tensor, rng: torch.Generator) -> Tensor:
-    """Each image as reconstructions look: blurred, blotched with colour, noisy and pale, to degrees of its own."""
-    found = []
-    for image in images.split(1):
-        blur, blot, noise, pale = torch.rand(4, generator=rng).tolist()
-        image = blurred(image, blur)
-        coarse = torch.randn((1, image.shape[1], 4, 4), generator=rng)
-        blotches = F.interpolate(coarse, size=list(image.shape[-2:]), mode="bicubic", align_corners=False)
-        image = image + 0.25 * blot * blotches + 0.2 * noise * torch.randn(image.shape, generator=rng)
-        found.append(image.mean() + (image - image.mean()) * (1 - 0.6 * pale))
-    return torch.cat(found).clamp(0, 1)
+def _lens(differences: Tensor) -> Tensor:
+    """A map (D, D) after which differences (N, D) have about the same size in every direction (shrunken whitening)."""
+    spread = torch.from_numpy(LedoitWolf(assume_centered=True).fit(differences.numpy()).covariance_)
+    sizes, directions = torch.linalg.eigh(spread.double())
+    whitening: Tensor = directions * sizes.clamp_min(1e-9).rsqrt() @ directions.T
+    return whitening.float()

@@ -6,6 +6,7 @@ recognised each, ``owners`` (K,) which original each belongs to.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -14,7 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 RECOGNISED = 0.5  # more than half of the votes
-SURE = 0.1  # grades closer than this are not worth an order
+RARE = 0.01  # shares nearer to 0 or 1 than this are not told apart
+SURE = 0.1  # the certainty below which two guesses are not worth an order
 SOFTNESS = 0.03  # distances closer than this are hardly an order
 
 
@@ -38,11 +40,22 @@ def contrastive(distances: Tensor, values: Tensor, owners: Tensor, margin: float
 
 def rank(distances: Tensor, values: Tensor, owners: Tensor, margin: float) -> Tensor:
     """Guesses of one original in the order of their grades, the surer the order the more it counts."""
-    first, second = torch.where((owners[:, None] == owners) & (values[:, None] - values > SURE))
+    first, second, sure = surely_ordered(values, owners)
     if not len(first):
         return distances.sum() * 0
-    sure = values[first] - values[second]
     return (F.softplus((distances[first] - distances[second]) / (margin * SOFTNESS)) * sure).sum() / sure.sum()
+
+
+def surely_ordered(values: Tensor, owners: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Places of all pairs of one original of which the first is surely more recognisable, and how surely, to 1.
+
+    What counts is the difference of log-odds: a guess that one in fifty recognises differs as much from one that
+    nobody does as one that nearly everybody does from one that half do, so the poor ones are ordered as well.
+    """
+    odds = torch.logit(values, RARE) / (2 * math.log((1 - RARE) / RARE))
+    sure = odds[:, None] - odds
+    first, second = torch.where((owners[:, None] == owners) & (sure > SURE))
+    return first, second, sure[first, second]
 
 
 def ordered(owners: Tensor, better: Tensor, worse: Tensor) -> tuple[Tensor, Tensor]:

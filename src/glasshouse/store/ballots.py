@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from glasshouse.errors import VoteError
 
+#: A shuffled item is an original that no attack but a defense, or a degradation, has changed.
 Role = Literal["original", "reconstruction", "shuffled", "decoy"]
 Kind = Literal["human", "classifier", "model"]
 Confidence = Literal["certain", "likely", "guess"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from glasshouse.errors import DataError, StudyError
 from glasshouse.semsim.eyes import EYES
+from glasshouse.semsim.judges import Way, voter_name
 from glasshouse.store import DATABASE_FILE, Item, Kind, Store, Vote, Votes
 from glasshouse.studies.pictures import fingerprint, read_picture, to_pixels
 from glasshouse.types import JSON
@@ -18,8 +20,12 @@ from glasshouse.votes.judgement import judge, matches
 
 IMPORTED = "imported"  # the data set of votes that came from elsewhere
 SHOWN = ("reconstruction", "shuffled")  # the roles that are judged
-TEACHERS = frozenset(name for name, eye in EYES.items() if eye.teaches)
-TESTERS = frozenset(EYES) - TEACHERS
+
+#: Classifiers that teach, and those that are kept for tests.
+TEACHERS, TESTERS = (
+    frozenset(voter_name(name, way) for name, eye in EYES.items() if eye.teaches is teaches for way in get_args(Way))
+    for teaches in (True, False)
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +119,7 @@ def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = N
                 originals.append(original)
             guesses.append(pictures.guess(item, owner, cast))
     if not guesses:
-        who = kind if voters is None else " or ".join(sorted(voters))
+        who = kind if voters is None else " or ".join(sorted({name.partition(" ")[0] for name in voters}))
         raise DataError(
             f"There are no {who} votes on pictures in {', '.join(map(str, studies))}: collect some with "
             "'glasshouse annotate invite' and 'serve', or let classifiers vote with 'glasshouse semsim judge'."

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import get_args
 
 import torch
 
@@ -16,8 +17,9 @@ from glasshouse.errors import StudyError
 from glasshouse.files import write_atomic
 from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.eyes import EYES
+from glasshouse.semsim.judges import Way, voter_name
 from glasshouse.store import DATABASE_FILE, Item, Store, Vote, Votes
-from glasshouse.studies.panel import FOLDER, Judge, Originals, Skill, lessons_for, seat
+from glasshouse.studies.panel import FOLDER, Originals, Seat, Skill, lessons_for, seated
 from glasshouse.studies.pictures import read_picture
 from glasshouse.studies.runner import RunProgress
 from glasshouse.types import JSON
@@ -28,7 +30,7 @@ TASK = "classification"
 IMPORTED = "imported"  # what the data set of votes from elsewhere is called
 SKILLS_FILE = "skills.json"  # in the folder of judges
 CHUNK = 64
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +45,19 @@ def judge(
     directory: Path,
     *,
     eyes: Sequence[str] = tuple(EYES),
+    degraded: int = 0,
     root: Path | None = None,
     seed: int = 0,
     progress: RunProgress = lambda done, total: None,
 ) -> Cast:
-    """Let each eye vote on all originals and reconstructions that it has not voted on yet."""
+    """Let each eye vote on all originals, reconstructions and degraded copies that it has not voted on yet."""
     for eye in eyes:
         checks.one_of("eyes", eye, tuple(EYES))
     if not (directory / DATABASE_FILE).is_file():
         raise StudyError(f"{directory} holds no study: run 'glasshouse audit --out {directory}' first.")
     votes = Votes(directory / DATABASE_FILE)
     try:
-        prepare(directory, votes, Questions(task=TASK), root=root)
+        prepare(directory, votes, Questions(task=TASK, degraded=degraded, seed=seed), root=root)
         with one_thread():
             return _judge(directory, votes, eyes, root, seed, progress)
     finally:
@@ -64,27 +67,35 @@ def judge(
 def _judge(
     directory: Path, votes: Votes, eyes: Sequence[str], root: Path | None, seed: int, progress: RunProgress
 ) -> Cast:
-    known = enrol(votes, [Voter(eye, "classifier") for eye in eyes])
-    voters = {eye: known[Voter(eye, "classifier")] for eye in eyes}
+    voters = _enrolled(votes, eyes)
     given = {(vote.item, vote.annotator) for vote in votes.votes("classifier")}
     groups = list(_groups(directory, votes.items()))
     asked = [item for _, items in groups for item in items]
-    found = sum((item.id, voter) in given for item in asked for voter in voters.values())
-    total, cast = len(asked) * len(eyes), 0
+    # every eye has a lineup, and its probe votes in the same transaction
+    found = sum((item.id, voters[eye, "lineup"]) in given for item in asked for eye in eyes)
+    total, cast, looked = len(asked) * len(eyes), 0, 0
     progress(found, total)
     for originals, items in groups:
-        lessons = None
-        for eye, voter in voters.items():
-            left = [item for item in items if (item.id, voter) not in given]
-            if not left:
-                continue
-            lessons = lessons or lessons_for(originals, root, seed)
-            one, skill = seat(eye, originals, lessons, directory, seed)
-            _remember(directory, skill)
-            for ballots in _ballots(directory, one, originals, left, voter):
-                cast += votes.record(ballots)
-                progress(found + cast, total)
+        undone = {eye: [item for item in items if (item.id, voters[eye, "lineup"]) not in given] for eye in eyes}
+        if not any(undone.values()):
+            continue
+        lessons = lessons_for(originals, root, seed)
+        for eye, left in undone.items():
+            seats = seated(eye, originals, lessons, directory, seed) if left else []
+            for seat in seats:
+                _remember(directory, seat.skill)
+            for some in _chunks(left):
+                cast += votes.record(_ballots(directory, seats, originals, some, voters))
+                looked += len(some)
+                progress(found + looked, total)
     return Cast(cast, found)
+
+
+def _enrolled(votes: Votes, eyes: Sequence[str]) -> dict[tuple[str, Way], str]:
+    """The ids of the judges of each eye, by the way they tell."""
+    named = {(eye, way): Voter(voter_name(eye, way), "classifier") for eye in eyes for way in get_args(Way)}
+    known = enrol(votes, list(named.values()))
+    return {who: known[voter] for who, voter in named.items()}
 
 
 def _groups(directory: Path, items: Sequence[Item]) -> Iterator[tuple[Originals, list[Item]]]:
@@ -112,20 +123,27 @@ def _datasets(directory: Path) -> dict[int, str]:
         store.close()
 
 
+def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
+
+
 def _ballots(
-    directory: Path, one: Judge, originals: Originals, items: Sequence[Item], voter: str
-) -> Iterator[list[Vote]]:
-    """The votes of one judge, a few at a time."""
+    directory: Path,
+    seats: Sequence[Seat],
+    originals: Originals,
+    items: Sequence[Item],
+    voters: Mapping[tuple[str, Way], str],
+) -> list[Vote]:
+    """The votes of the judges behind one eye, which looks at each picture once."""
     places = {item.original: place for place, item in enumerate(originals.items)}
-    for start in range(0, len(items), CHUNK):
-        some = items[start : start + CHUNK]
-        guesses = torch.stack([read_picture(directory, str(item.image)) for item in some])
-        seen = one.look(guesses, torch.tensor([places[item.original] for item in some]))
-        now = time.time()
-        yield [
-            Vote(item.id, voter, verdict.answer, when=now, grade=verdict.grade)
-            for item, verdict in zip(some, seen, strict=True)
-        ]
+    owners = torch.tensor([places[item.original] for item in items])
+    seen = EYES[seats[0].skill.eye](torch.stack([read_picture(directory, str(item.image)) for item in items]))
+    now = time.time()
+    return [
+        Vote(item.id, voters[seat.skill.eye, seat.skill.way], verdict.answer, when=now, grade=verdict.grade)
+        for seat in seats
+        for item, verdict in zip(items, seat.judge.look(seen, owners), strict=True)
+    ]
 
 
 def skills(directory: Path) -> list[JSON]:
@@ -136,6 +154,11 @@ def skills(directory: Path) -> list[JSON]:
 
 def _remember(directory: Path, skill: Skill) -> None:
     """Write down what a judge can do, in the place of what it could before."""
-    others = [one for one in skills(directory) if (one["dataset"], one["eye"]) != (skill.dataset, skill.eye)]
+    others = [one for one in skills(directory) if _of(one) != (skill.dataset, skill.eye, skill.way)]
     written = {"schema": SCHEMA, "judges": [*others, asdict(skill)]}
     write_atomic(directory / FOLDER / SKILLS_FILE, json.dumps(written, indent=1, allow_nan=False).encode())
+
+
+def _of(skill: JSON) -> tuple[object, object, object]:
+    """Whose skill it is."""
+    return skill["dataset"], skill["eye"], skill["way"]

@@ -1,12 +1,12 @@
-"""The classifiers that judge one data set: probes where classes can be learned, else lineups of its originals."""
+"""The classifiers that judge one data set: a lineup of its originals, and a probe where its classes can be learned."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from glasshouse.errors import DataError, SettingError
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import share_interval
 from glasshouse.semsim.eyes import EYES
-from glasshouse.semsim.judges import LINEUP, VERSION, Lineup, Probe, train_probe
+from glasshouse.semsim.judges import LINEUP, NOTHING, VERSION, Lineup, Probe, Way, train_probe
 from glasshouse.store import Item
 from glasshouse.studies.materials import unlike
 from glasshouse.types import ImageSpec, Interval
@@ -27,6 +27,7 @@ FOLDER = "judges"  # of a study's directory
 MOST_IMAGES = 1200  # a probe learns from no more
 HELD_OUT = 5
 FEWEST_PER_CLASS = 8
+LIKELY = 0.5  # the chance above which a lineup's pick is named
 BETTER = 5  # times chance that a probe must be right on clean images
 
 
@@ -46,13 +47,12 @@ class Originals:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """How an eye judges a data set and why so, and the share of unseen clean images that its probe names rightly."""
+    """How an eye judges a data set, and the share of unseen clean images that a probe names rightly."""
 
     dataset: str
     eye: str
     teaches: bool
-    way: Literal["probe", "lineup"]
-    reason: str
+    way: Way
     classes: int
     trained: int
     accuracy: Interval | None
@@ -67,34 +67,45 @@ class Seen:
 
 
 class Judge(Protocol):
-    """Looks at guesses (N, C, H, W) of some originals, (N,) places among them."""
+    """Tells from what its eye sees of guesses, (N, D), of some originals, (N,) places among them."""
 
-    def look(self, guesses: Tensor, owners: Tensor) -> list[Seen]:
+    def look(self, seen: Tensor, owners: Tensor) -> list[Seen]:
         """What it sees in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A judge and what it can do."""
+
+    judge: Judge
+    skill: Skill
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Naming:
-    """Names the likeliest of an original's candidate classes.
+    """Names the likeliest of an original's candidate classes, or none where it sees nothing.
 
     The grade is the chance that two looks, one at the guess and one at the original, name the same class.
     """
 
     probe: Probe
-    classes: tuple[str, ...]
+    classes: tuple[str | None, ...]
     candidates: Tensor
     truths: Tensor
 
     @classmethod
     def of(cls, probe: Probe, originals: Originals) -> Naming:
         """A judge of some originals; each has candidate classes of its own."""
-        names = originals.classes
-        candidates = torch.tensor([[name in item.answers for name in names] for item in originals.items]).float()
-        return cls(probe, names, candidates, _among(probe.probabilities(originals.images), candidates))
+        classes = [None if number == NOTHING else originals.classes[number] for number in probe.classes.tolist()]
+        may_be = [[name is None or name in item.answers for name in classes] for item in originals.items]
+        candidates = torch.tensor(may_be).float()
+        shown = torch.tensor([name is not None for name in classes])
+        truths = _among(probe.probabilities(EYES[probe.eye](originals.images)), candidates * shown)
+        return cls(probe, tuple(classes), candidates, truths)
 
-    def look(self, guesses: Tensor, owners: Tensor) -> list[Seen]:
+    def look(self, seen: Tensor, owners: Tensor) -> list[Seen]:
         """What it sees in each."""
-        found = _among(self.probe.probabilities(guesses), self.candidates[owners])
+        found = _among(self.probe.probabilities(seen), self.candidates[owners])
         grades = (found * self.truths[owners]).sum(1).clamp(0, 1)
         return [
             Seen(self.classes[place], grade)
@@ -104,9 +115,9 @@ class Naming:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparing:
-    """Picks the original out of a lineup with others, of other classes first, and crops of photographs.
+    """Picks the original out of a lineup with others, of other classes first, crops of photographs, and nothing.
 
-    The grade is the chance that it picks the right one; the class is named where it does, else none.
+    The grade is the chance that it picks the right one; the class is named where that is likelier than not, else none.
     """
 
     lineup: Lineup
@@ -114,7 +125,7 @@ class Comparing:
     names: tuple[str | None, ...]
 
     @classmethod
-    def of(cls, eye: str, originals: Originals) -> Comparing:
+    def of(cls, eye: str, originals: Originals, seed: int) -> Comparing:
         """A judge of some originals, the same strangers beside each of its guesses."""
         images, names = originals.images, tuple(item.truth for item in originals.items)
         count = len(images)
@@ -125,34 +136,28 @@ class Comparing:
             turn = [(own + step) % count for step in range(1, count)]
             strangers = sorted(turn, key=lambda place, own=own: names[place] == names[own])  # type: ignore[misc]
             candidates.append([own, *strangers, *range(count, len(everyone))][: LINEUP + 1])
-        return cls(Lineup.of(eye, everyone), torch.tensor(candidates), names)
+        return cls(Lineup.of(eye, everyone, seed), torch.tensor(candidates), names)
 
-    def look(self, guesses: Tensor, owners: Tensor) -> list[Seen]:
+    def look(self, seen: Tensor, owners: Tensor) -> list[Seen]:
         """What it sees in each."""
-        chances = self.lineup.chances(guesses, self.candidates[owners])
-        picked = (chances.argmax(1) == 0).tolist()
+        grades = self.lineup.chances(seen, self.candidates[owners])[:, 0].tolist()
         return [
-            Seen(self.names[owner] if right else None, grade)
-            for owner, right, grade in zip(owners.tolist(), picked, chances[:, 0].tolist(), strict=True)
+            Seen(self.names[owner] if grade > LIKELY else None, grade)
+            for owner, grade in zip(owners.tolist(), grades, strict=True)
         ]
 
 
-def seat(eye: str, originals: Originals, lessons: Lessons | str, directory: Path, seed: int) -> tuple[Judge, Skill]:
-    """The judge of some originals behind an eye; without lessons, or where they taught too little, a lineup."""
-    if isinstance(lessons, str):
-        return Comparing.of(eye, originals), _skill(eye, originals, lessons)
-    probe, accuracy = _probe(eye, lessons, directory, seed)
-    chance = 1 / len(lessons.classes)
-    if accuracy.mean < min(BETTER * chance, (1 + chance) / 2):
-        reason = f"a probe is right on {accuracy.mean:.0%} of clean images, too near chance ({chance:.0%})"
-        return Comparing.of(eye, originals), _skill(eye, originals, reason, accuracy, len(lessons.taught))
-    skill = _skill(eye, originals, "", accuracy, len(lessons.taught))
-    return Naming.of(probe, originals), skill
-
-
-def _skill(eye: str, originals: Originals, reason: str, accuracy: Interval | None = None, trained: int = 0) -> Skill:
-    way: Literal["probe", "lineup"] = "lineup" if reason else "probe"
-    return Skill(originals.dataset, eye, EYES[eye].teaches, way, reason, len(originals.classes), trained, accuracy)
+def seated(eye: str, originals: Originals, lessons: Lessons | None, directory: Path, seed: int) -> list[Seat]:
+    """The judges of some originals behind an eye: a lineup, and a probe where lessons taught it enough."""
+    lineup = Skill(originals.dataset, eye, EYES[eye].teaches, "lineup", len(originals.classes), 0, None)
+    found = [Seat(Comparing.of(eye, originals, seed), lineup)]
+    if lessons is not None:
+        probe, accuracy = _probe(eye, lessons, directory, seed)
+        chance = 1 / len(lessons.classes)
+        if accuracy.mean >= min(BETTER * chance, (1 + chance) / 2):
+            skill = replace(lineup, way="probe", trained=len(lessons.taught), accuracy=accuracy)
+            found.append(Seat(Naming.of(probe, originals), skill))
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,20 +180,20 @@ class Lessons:
         return hashlib.sha256(facts.encode() + pixels).hexdigest()[:24]
 
 
-def lessons_for(originals: Originals, root: Path | None, seed: int) -> Lessons | str:
-    """What probes can learn from, or the reason why there is nothing."""
+def lessons_for(originals: Originals, root: Path | None, seed: int) -> Lessons | None:
+    """What probes can learn from; nothing where classes are individuals or breeds, or training images are missing."""
     name = originals.dataset.partition(":")[0]
     if name in datasets.names() and datasets.get(name).individuals:
-        return "its classes are individuals or breeds"
+        return None
     try:
         found = data.load(originals.dataset, root=root, split="train")
-    except (DataError, SettingError) as error:
-        return f"its training images cannot be read ({error})"
+    except (DataError, SettingError):
+        return None
     names = originals.classes
     images, labels = _unattacked(found, originals, seed)
     counts = torch.bincount(labels, minlength=len(names))
     if len(names) < 2 or int(counts.min()) < FEWEST_PER_CLASS:
-        return f"it has {int(counts.min())} training images of a class, fewer than {FEWEST_PER_CLASS}"
+        return None
     mixed = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
     held = len(images) // HELD_OUT
     return Lessons(images, labels, names, mixed[held:], mixed[:held])

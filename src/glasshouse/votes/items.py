@@ -6,15 +6,20 @@ import math
 import random
 import secrets
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import torch
+
 from glasshouse import checks
 from glasshouse.data.images import read_image
+from glasshouse.data.pixels import to_pixels, to_tensor
 from glasshouse.defenses.csvar import CSVAR
 from glasshouse.errors import StudyError
 from glasshouse.registry import setting, to_spec
+from glasshouse.semsim.degradations import degraded
 from glasshouse.store import DATABASE_FILE, CaseRecord, ImageRecord, Item, ReconstructionRecord, Role, Store, Votes
 from glasshouse.votes.bundle import opaque
 from glasshouse.votes.candidates import candidates, look
@@ -22,7 +27,11 @@ from glasshouse.votes.pictures import keep
 from glasshouse.votes.tasks import Task, tasks
 
 SHUFFLED = "csvar"
+DEGRADED = "degraded"
 KEY_BYTES = 32
+
+#: What is done to the pixels (H, W, C) of an original before it is shown.
+Change = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +40,13 @@ class Questions:
 
     task: str = setting("classification", "SPEC of the task")
     shuffled: bool = setting(False, "ask about originals shuffled by CSVAR as well")
+    degraded: int = setting(0, "ask about so many degraded copies of each original as well")
     decoys: float = setting(0.25, "decoy pairs for each true pair, where the task has decoys")
     candidates: int = setting(20, "most candidate classes, the truth among them")
-    seed: int = setting(0, "seed of the decoys")
+    seed: int = setting(0, "seed of the decoys and of degraded copies")
 
     def __post_init__(self) -> None:
+        checks.between("degraded", self.degraded, 0, 50)
         checks.between("decoys", self.decoys, 0, 1)
         checks.between("candidates", self.candidates, 2, 20)
 
@@ -78,12 +89,12 @@ def prepare(study: Path, votes: Votes, asked: Questions, *, root: Path | None = 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """An item before it has answers: which version of which original, and whose picture is shown."""
+    """An item before it has answers: which version of which original, and the picture shown or how it is made."""
 
     role: Role
     case_key: str
     place: int
-    file: str | None
+    picture: str | Change
     other: int | None = None
 
     def item(self, task: Task, results: _Results, answers: tuple[str, ...]) -> Item:
@@ -97,7 +108,7 @@ class _Draft:
             condition=results.conditions.get(self.case_key, self.case_key or "original"),
             case_key=self.case_key,
             place=self.place,
-            image=self.file or _shuffle(results.directory, original),
+            image=self.picture if isinstance(self.picture, str) else _changed(results, original, self.picture),
             beside=original.file if task.shows_original else None,
             answers=answers,
             truth=task.truth(self.role, original.class_name),
@@ -140,7 +151,10 @@ def _drafts(task: Task, asked: Questions, results: _Results) -> Iterator[_Draft]
     for one in results.reconstructions:
         yield _Draft("reconstruction", one.case_key, one.place, one.file)
     if asked.shuffled:
-        yield from (_Draft("shuffled", SHUFFLED, place, None) for place in results.images)
+        yield from (_Draft("shuffled", SHUFFLED, place, _shuffled) for place in results.images)
+    for number in range(asked.degraded):
+        for place in results.images:
+            yield _Draft("shuffled", f"{DEGRADED} {number}", place, _degrading(f"{asked.seed}/{number}/{place}"))
     if "decoy" in task.roles:
         yield from _decoys(asked, results)
 
@@ -178,6 +192,21 @@ def _answers(
     return found
 
 
-def _shuffle(study: Path, original: ImageRecord) -> str:
-    """Keep the original as CSVAR would share it, under a key that nobody has."""
-    return keep(study, CSVAR(key=secrets.token_bytes(KEY_BYTES))(read_image(study / original.file)))
+def _changed(results: _Results, original: ImageRecord, change: Change) -> str:
+    """Keep what a change makes of an original."""
+    return keep(results.directory, change(read_image(results.directory / original.file)))
+
+
+def _shuffled(pixels: np.ndarray) -> np.ndarray:
+    """As CSVAR would share it, under a key that nobody has."""
+    return CSVAR(key=secrets.token_bytes(KEY_BYTES))(pixels)
+
+
+def _degrading(seed: str) -> Change:
+    """Less of it, in ways and to a degree that the seed decides."""
+
+    def change(pixels: np.ndarray) -> np.ndarray:
+        rng = torch.Generator().manual_seed(random.Random(seed).getrandbits(63))
+        return to_pixels(degraded(to_tensor(pixels)[None], 1.0, rng)[0])
+
+    return change
