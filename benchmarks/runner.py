@@ -101,13 +101,14 @@ def overhead() -> dict[str, object]:
     of_cpu = (cpu - cheap.cpu) / done / (usual.cpu / attacked)
     ms = 1000 * (cpu - cheap.cpu) / done
     what = f"{done} cases: engine over attack time, by case (invgrad on lenet, {attacked} cases)"
-    return row(what, f"{of_cpu:.2%} of CPU, {of_wall:.2%} of wall time; {ms:.1f} ms a case", "2 %", of_cpu < 0.02)
+    measured = f"{of_cpu:.2%} of CPU, {of_wall:.2%} of wall time; {ms:.1f} ms of CPU a case"
+    return row(what, measured, "2 %", max(of_cpu, of_wall) < 0.02)
 
 
 def workers() -> dict[str, object]:
     """One worker against two on the same cases, in turns; workers start within the time."""
     times: dict[int, list[float]] = {1: [], 2: []}
-    plan = Plan(dataset="digits:split=train", images=SHARED, attacks=("invgrad:steps=600",), defenses=("none",))
+    plan = Plan(dataset="digits:split=train,size=16", images=SHARED, attacks=("invgrad:steps=600",), defenses=("none",))
     for _ in range(TURNS):
         for count, found in times.items():
             with study(plan) as opened:

@@ -40,7 +40,10 @@ def cheap_lpips(monkeypatch):
 
 def test_every_data_set_attack_and_model_is_left_out_once(studies):
     found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
-    assert (found.teachers, found.testers) == ("classifier: alexnet lineup 2", "classifier: efficientnet_lite0 lineup 2, inception lineup 2")
+    assert (found.teachers, found.testers) == (
+        "classifier: alexnet lineup 2",
+        "classifier: efficientnet_lite0 lineup 2, inception lineup 2",
+    )
     assert [(one.axis, one.left_out) for one in found.tests] == [
         ("data set", "first.npz"),
         ("data set", "second.npz"),
