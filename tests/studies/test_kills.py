@@ -85,8 +85,9 @@ def work(request, plan, grid) -> Work:
         pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
         return Work(FEDERATION, lambda out: [str(out)], finished_rounds, last_model)
     if request.param == "audit":
-        options = "--data photos:size=16 --images 4 --model lenet:width=4 --attack invgrad:steps=4 --metric mse"
-        words = ["audit", *options.split(), "--defense", "none", "--engine", "inline", "--out"]
+        options = "--data photos:size=16 --images 2 --model lenet:width=4 --metric mse --defense none --engine inline"
+        attacks = [word for steps in range(2, 8) for word in ("--attack", f"invgrad:steps={steps}")]  # a task for each
+        words = ["audit", *options.split(), *attacks, "--out"]
         return Work(COMMAND, lambda out: [*words, str(out)], finished_cases, found("audit.json", "rows", "per_image"))
 
     def planned(out: Path) -> list[str]:
