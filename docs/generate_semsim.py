@@ -79,7 +79,6 @@ def judges(found: list[dict]) -> list[list[str]]:
             "teaches" if one["teaches"] else "tests",
             one["way"],
             "n/a" if one["accuracy"] is None else value({"a": one["accuracy"]["mean"]} | ends(one["accuracy"]), "a"),
-            one["reason"],
         ]
         for one in found
     ]
@@ -107,7 +106,7 @@ def figures(found: dict) -> str:
         "",
         "The judges, and the share of clean images that they name rightly where they name:",
         "",
-        *table(["data set", "eye", "role", "way", "clean images right", "why a lineup"], judges(found["judges"])),
+        *table(["data set", "eye", "role", "way", "clean images right"], judges(found["judges"])),
     ]
     if found["ablation"] is not None:
         lines += ["", "![What SemSim owes to data, backbone, loss and margin](../results/semsim-ablation.png)"]

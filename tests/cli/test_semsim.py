@@ -36,7 +36,7 @@ def studies(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def cheap_lpips(monkeypatch):
-    monkeypatch.setattr(teaching, "LPIPS", "mse")
+    monkeypatch.setattr(teaching, "SIGNS", ("mse", "ssim"))
 
 
 def test_train_says_whose_judgements_and_overwrites_nothing(studies, tmp_path):

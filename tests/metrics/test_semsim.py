@@ -63,6 +63,17 @@ def test_another_image_is_farther_than_a_hidden_one(scenes, rng):
     assert metric(ones[:-1], ones[1:]).mean() > metric(ones, noisy(ones, 0, rng)).mean()
 
 
+def test_people_see_through_a_little_noise_and_a_cast_but_see_nothing_in_noise_or_a_stranger(scenes, rng):
+    seen = recognised(scenes, (scenes + 0.05 * torch.randn(scenes.shape, generator=rng)).clamp(0, 1))
+    tinted = recognised(scenes, scenes * torch.tensor([1.0, 0.8, 0.6]).view(1, 3, 1, 1))
+    nothing = recognised(scenes, torch.rand(scenes.shape, generator=rng))
+    stranger = recognised(scenes, scenes.roll(1, 0))
+    assert seen.mean() > 0.7
+    assert tinted.mean() > 0.7
+    assert nothing.max() < 0.15
+    assert stranger.max() < 0.15
+
+
 def test_forms_and_probability(scenes, rng):
     guess = noisy(scenes, 1, rng)
     length, cosine = create("semsim")(scenes, guess), create("semsim:form=cosine")(scenes, guess)

@@ -7,7 +7,7 @@ import torch
 
 from glasshouse.errors import ModelError, SettingError
 from glasshouse.semsim import Embedding, Perceptual
-from glasshouse.semsim.network import _without_classifier
+from glasshouse.semsim.network import _without_classifier, structure
 
 
 @pytest.fixture(scope="module", params=["embedding", "perceptual"])
@@ -64,3 +64,25 @@ def test_sizes_and_backbones_that_cannot_be():
         Embedding("resnet19")
     with pytest.raises(ModelError, match="no linear layer"):
         _without_classifier(torch.nn.Sequential(torch.nn.ReLU()))
+
+
+def test_structure_is_what_ssim_compares(rng):
+    first, second = (torch.rand((1, 3, 32, 32), generator=rng) for _ in range(2))
+    found = (structure(first, 32) * structure(second, 32)).sum(1).view(32, 32)
+    line = torch.exp(-((torch.arange(7) - 3.0) ** 2) / 4.5)
+    weights = torch.outer(line, line) / line.sum() ** 2
+    for row, column in ((3, 3), (10, 20), (28, 5)):
+        one, other = (
+            image.mean(1)[0, row - 3 : row + 4, column - 3 : column + 4].double() for image in (first, second)
+        )
+        one, other = (patch - (weights * patch).sum() for patch in (one, other))
+        spreads = [(weights * patch**2).sum() + 0.03**2 for patch in (one, other)]
+        expected = (weights * one * other).sum() / (spreads[0] * spreads[1]).sqrt()
+        assert float(found[row, column]) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_flat_images_have_no_structure_and_contrast_changes_none(rng):
+    image = torch.rand((1, 3, 32, 32), generator=rng)
+    assert structure(torch.full((1, 3, 32, 32), 0.4), 16).abs().max() < 1e-4
+    same = (structure(image, 32) * structure(0.1 + 0.8 * image, 32)).sum(1)
+    assert float(same.mean()) > 0.95

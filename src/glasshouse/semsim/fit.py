@@ -65,7 +65,7 @@ class Recipe:
     margin: float = 1.0
     epochs: int = 60
     batch: int = 32
-    lr: float = 3e-4
+    lr: float | None = None  # None for the network's own
     momentum: float | None = None  # None for Adam
     weight_decay: float = 1e-4
     held_out: float = 0.2
@@ -77,7 +77,8 @@ class Recipe:
         checks.between("margin", self.margin, 1e-6, 2)
         checks.at_least("epochs", self.epochs, 1)
         checks.at_least("batch", self.batch, 1)
-        checks.at_least("lr", self.lr, 1e-9)
+        if self.lr is not None:
+            checks.at_least("lr", self.lr, 1e-9)
         checks.between("held_out", self.held_out, 0.05, 0.5)
         checks.at_least("patience", self.patience, 1)
 
@@ -91,8 +92,8 @@ class Recipe:
 class Fitted:
     """How a training went: epochs until the best, and on held-out originals the share of pairs in the right order.
 
-    ``predicted`` and ``judged`` (H,) are, of the guesses of those originals, the calibrated probabilities and what
-    the judgements say.
+    ``predicted`` and ``judged`` (H,) are, of the guesses of originals that neither training, stopping nor calibration
+    saw, the calibrated probabilities and what the judgements say.
     """
 
     epochs: int
@@ -109,9 +110,11 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
     rng = torch.Generator().manual_seed(recipe.seed)
     mixed = torch.randperm(len(judged.originals), generator=rng)
     cut = max(round(recipe.held_out * len(mixed)), 1)
-    held, taught = mixed[:cut], mixed[cut:]
+    taught = mixed[cut:]
+    stopping, calibrating, plotted = (held if len(held) else mixed[:cut] for held in (mixed[k:cut:3] for k in range(3)))
     measure = network.measure(judged.originals, judged.guesses, judged.owners)
-    optimizer = _optimizer(network, recipe)
+    lr = network.lr if recipe.lr is None else recipe.lr
+    optimizer = _optimizer(network, lr, recipe)
     best, best_epoch, kept = -1.0, 0, copy.deepcopy(network.state_dict())
     for epoch in range(recipe.epochs):
         network.train()
@@ -121,8 +124,8 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
             loss.backward()
             optimizer.step()
             if not bool(loss.isfinite()):
-                raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {recipe.lr:g}.")
-        score = _order(network, measure, judged, held)
+                raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {lr:g}.")
+        score = _order(network, measure, judged, stopping)
         if score > best:
             best, best_epoch, kept = score, epoch + 1, copy.deepcopy(network.state_dict())
         progress((epoch + 1) / recipe.epochs)
@@ -130,8 +133,9 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
             break
     network.load_state_dict(kept)
     network.eval()
-    distances, places = _measured(network, measure, judged, held)
+    distances, places = _measured(network, measure, judged, calibrating)
     network.calibration.copy_(logistic_line(distances, judged.values[places]))
+    distances, places = _measured(network, measure, judged, plotted)
     predicted = network.probabilities(distances)
     return Fitted(best_epoch, best, len(judged.originals), len(judged.guesses), predicted, judged.values[places])
 
@@ -158,11 +162,11 @@ def _measured(network: Network, measure: Measure, judged: Judged, originals: Ten
         return torch.cat([measure(part) for part in places.split(256)]), places
 
 
-def _optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def _optimizer(network: nn.Module, lr: float, recipe: Recipe) -> torch.optim.Optimizer:
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if recipe.momentum is None:
-        return torch.optim.AdamW(trained, lr=recipe.lr, weight_decay=recipe.weight_decay)
-    return torch.optim.SGD(trained, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+        return torch.optim.AdamW(trained, lr=lr, weight_decay=recipe.weight_decay)
+    return torch.optim.SGD(trained, lr=lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
 
 
 def _batches(originals: Tensor, owners: Tensor, size: int, rng: torch.Generator) -> Iterator[Tensor]:

@@ -39,15 +39,22 @@ def contrastive(distances: Tensor, values: Tensor, owners: Tensor, margin: float
 
 
 def rank(distances: Tensor, values: Tensor, owners: Tensor, margin: float) -> Tensor:
-    """Guesses of one original in the order of their grades, the surer the order the more it counts."""
-    first, second, sure = surely_ordered(values, owners)
+    """Guesses in the order of their grades, the surer the order the more it counts.
+
+    Half of it is about guesses of one original, half about all: one distance is to mean the same for every original.
+    """
+    return (_rank(distances, values, owners, margin) + _rank(distances, values, torch.zeros_like(owners), margin)) / 2
+
+
+def _rank(distances: Tensor, values: Tensor, groups: Tensor, margin: float) -> Tensor:
+    first, second, sure = surely_ordered(values, groups)
     if not len(first):
         return distances.sum() * 0
     return (F.softplus((distances[first] - distances[second]) / (margin * SOFTNESS)) * sure).sum() / sure.sum()
 
 
 def surely_ordered(values: Tensor, owners: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Places of all pairs of one original of which the first is surely more recognisable, and how surely, to 1.
+    """Places of all pairs of one owner of which the first is surely more recognisable, and how surely, to 1.
 
     What counts is the difference of log-odds: a guess that one in fifty recognises differs as much from one that
     nobody does as one that nearly everybody does from one that half do, so the poor ones are ordered as well.
@@ -59,7 +66,7 @@ def surely_ordered(values: Tensor, owners: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 def ordered(owners: Tensor, better: Tensor, worse: Tensor) -> tuple[Tensor, Tensor]:
-    """Places of all pairs of one original of which the first is among the better and the second among the worse."""
+    """Places of all pairs of one owner of which the first is among the better and the second among the worse."""
     first, second = torch.where((owners[:, None] == owners) & better[:, None] & worse)
     return first, second
 

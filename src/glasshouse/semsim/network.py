@@ -17,6 +17,11 @@ from glasshouse.models import trunks
 from glasshouse.models.base import create
 from glasshouse.types import ImageSpec
 
+PATCH = 7  # sides of the windows in which the structure of an image is compared
+SIGMA = 1.5  # of the Gaussian that weighs a window's places, as in SSIM
+FLAT = 0.03  # contrast below which a window counts as flat, as in SSIM
+SIDES = (32, 16)  # at which sizes structure is compared
+HUMBLE = -3.0  # a head that has learned nothing yet counts little
 GRID = 2  # the semantic head reads the last layer averaged down to so many places each way
 AT_ONCE = 64  # images that go through the trunk together
 
@@ -31,6 +36,7 @@ class Network(nn.Module, ABC):
     """
 
     kind: ClassVar[str]
+    lr: ClassVar[float] = 3e-4  # of Adam, where a recipe names none
     calibration: Tensor
 
     def __init__(self, backbone: str, size: int) -> None:
@@ -105,24 +111,26 @@ def _without_classifier(network: nn.Module) -> None:
 
 
 class Perceptual(Network):
-    """AlexNet's features, weighted by how much each channel says to a judge, beside a learned semantic head.
+    """Structure and AlexNet's features, weighted by how much each says to a judge, beside a learned semantic head.
 
     The features of every place are divided by their length, as in LPIPS, so that each place, a local region of the
-    image, counts alike. All parts stand in one vector, hence the distance is one of unit vectors as in the paper.
+    image, counts alike; the structure of a place is its window without its mean and contrast, as in SSIM. All parts
+    stand in one vector, hence the distance is one of unit vectors as in the paper.
     """
 
     kind: ClassVar[str] = "perceptual"
+    lr: ClassVar[float] = 1e-2  # a few weights on a frozen trunk
     mean: Tensor
     std: Tensor
 
     def __init__(self, size: int = 96, dimensions: int = 128) -> None:
         super().__init__("alexnet", size)
         self.trunk = trunks.empty_alexnet()
-        channels = [layer.out_channels for layer in self.trunk.layers if isinstance(layer, nn.Conv2d)]
-        self.channels = tuple(channels)
-        self.weights = nn.Parameter(torch.zeros(sum(channels)))
-        self.head = nn.Linear(channels[-1] * GRID**2, dimensions, bias=False)
-        self.balance = nn.Parameter(torch.zeros(()))
+        learned = [layer.out_channels for layer in self.trunk.layers if isinstance(layer, nn.Conv2d)]
+        self.channels = (*(PATCH**2 for _ in SIDES), *learned)
+        self.weights = nn.Parameter(torch.zeros(sum(self.channels)))
+        self.head = nn.Linear(learned[-1] * GRID**2, dimensions, bias=False)
+        self.balance = nn.Parameter(torch.tensor(HUMBLE))
         self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1))
 
@@ -143,9 +151,9 @@ class Perceptual(Network):
         return torch.cat([*local, self.semantic(self.summary(layers))], 1)
 
     def layers(self, images: Tensor) -> list[Tensor]:
-        """Of every layer (N, channels, places), each place of unit length, all places together as well."""
-        found = [layer.flatten(2) for layer in self.trunk((images - self.mean) / self.std)]
-        return [F.normalize(layer, dim=1) / layer.shape[2] ** 0.5 for layer in found]
+        """Of every layer (N, channels, places), each place of unit length at most, all places together as well."""
+        found = [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk((images - self.mean) / self.std)]
+        return [layer / layer.shape[2] ** 0.5 for layer in (*(structure(images, side) for side in SIDES), *found)]
 
     def summary(self, layers: list[Tensor]) -> Tensor:
         """The last layer in a few places only, (N, D), for the semantic head to read."""
@@ -190,6 +198,20 @@ class Perceptual(Network):
             for sums, a, b in ((seen.products, first, second), (seen.own, first, first), (seen.other, second, second))
         )
         return (2 - 2 * dot / (own * other).sqrt()).clamp_min(1e-12).sqrt()
+
+
+def structure(images: Tensor, side: int) -> Tensor:
+    """The window around every place of images made grey and small, without mean and contrast: (N, window, places).
+
+    The product of two is the structure that SSIM compares; flat windows have none.
+    """
+    small = F.interpolate(images.mean(1, keepdim=True), size=(side, side), mode="area")
+    windows = F.unfold(F.pad(small, (PATCH // 2,) * 4, mode="reflect"), PATCH)
+    offsets = torch.arange(PATCH, device=images.device) - PATCH // 2
+    line = torch.exp(-(offsets**2) / (2 * SIGMA**2))
+    share = torch.outer(line, line).flatten()[:, None] / line.sum() ** 2
+    centred = (windows - (share * windows).sum(1, keepdim=True)) * share.sqrt()
+    return centred / (centred.square().sum(1, keepdim=True) + FLAT**2).sqrt()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

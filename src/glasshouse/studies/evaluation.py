@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from glasshouse.errors import DataError
+from glasshouse.errors import DataError, GlasshouseError
 from glasshouse.functional.agreement import MISSING
 from glasshouse.functional.intervals import Array
 from glasshouse.functional.threads import one_thread
@@ -93,12 +93,14 @@ class Evaluation:
 
 
 def panels(studies: Sequence[Path]) -> tuple[Judgements, Judgements]:
-    """The judgements that teach and those that test: people are both, of classifiers some are kept for tests."""
+    """The judgements that teach and those that test: people do both, of classifiers some are kept for tests.
+
+    Nobody is tested on degraded copies, which no attack made.
+    """
     kind = kind_of(studies, None)
-    if kind == "human":
-        people = read(studies, kind)
-        return people, people
-    return read(studies, kind, TEACHERS), read(studies, kind, TESTERS)
+    teaching = read(studies, kind, None if kind == "human" else TEACHERS)
+    testing = teaching if kind == "human" else read(studies, kind, TESTERS)
+    return teaching, testing.only(lambda guess: guess.attacked)
 
 
 def evaluate(
@@ -145,7 +147,7 @@ def without(
             columns[CLASSIFIER] = _shares(teaching, left)
         named = {name: column for name, column in columns.items() if _tells(name, column, people, missing)}
         found = correlation(people, named, source=f"{axis} {value}", judge=judge, images=len(left.guesses))
-    except DataError as error:
+    except GlasshouseError as error:  # one test that cannot be made leaves the others standing
         return Evaluated(axis, value, len(rest.originals), len(rest.guesses), None, missing, str(error))
     shown = orderings(left, columns["psnr"], columns["semsim"]) if "psnr" in columns else ()
     return Evaluated(axis, value, len(rest.originals), len(rest.guesses), found, missing, orderings=shown)

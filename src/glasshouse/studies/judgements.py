@@ -16,6 +16,7 @@ from glasshouse.semsim.judges import Way, voter_name
 from glasshouse.store import DATABASE_FILE, Item, Kind, Store, Vote, Votes
 from glasshouse.studies.pictures import fingerprint, read_picture, to_pixels
 from glasshouse.types import JSON
+from glasshouse.votes.items import DEGRADED
 from glasshouse.votes.judgement import judge, matches
 
 IMPORTED = "imported"  # the data set of votes that came from elsewhere
@@ -54,6 +55,11 @@ class Guess:
     picture: Tensor
     hits: Mapping[str, bool]
     grades: Mapping[str, float]
+
+    @property
+    def attacked(self) -> bool:
+        """Whether it is what somebody made of an original, not a degraded copy that we made to learn from."""
+        return not self.case_key.startswith(DEGRADED)
 
     @property
     def share(self) -> float:

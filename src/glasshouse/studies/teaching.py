@@ -1,9 +1,9 @@
 """From votes to what SemSim is taught: how recognisable each guess is, and decoys that nobody would recognise.
 
-Of people it is the share who recognised the original. Of classifiers, two signs of recognition are added, each as a
-z-score within its data set: the mean logarithm of their grades and the negative LPIPS (VGG) distance; together they
-agree better with people than either. The sum becomes a value in [0, 1] by the logistic curve that lies nearest to the
-share of these classifiers who named the right class.
+Of people it is the share who recognised the original. Of classifiers, three signs of recognition are added, each as a
+z-score within its data set: the mean logarithm of their grades, the negative LPIPS (VGG) distance and SSIM; a viewer
+agrees better with their sum than with what classifiers say alone. The sum becomes a value in [0, 1] by the logistic
+curve that lies nearest to the share of these classifiers who saw the original.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from glasshouse.metrics import create
 from glasshouse.semsim.calibration import logistic_line
 from glasshouse.semsim.fit import Judged
 from glasshouse.studies.judgements import Judgements
 from glasshouse.studies.measuring import measured
 
 NEVER = 1e-4  # a grade below which nothing is told apart any more
-LPIPS = "lpips:net=vgg"
+SIGNS = ("lpips:net=vgg", "ssim")  # metrics that see what classifiers overlook
 
 
 def values(judgements: Judgements) -> Tensor:
@@ -28,13 +29,19 @@ def values(judgements: Judgements) -> Tensor:
     agreement = torch.tensor(
         [torch.tensor(list(guess.grades.values())).clamp_min(NEVER).log().mean().item() for guess in judgements.guesses]
     )
-    distances = measured(judgements, LPIPS)
+    signs = [agreement, *(_sign(judgements, metric) for metric in SIGNS)]
     sets = [judgements.dataset_of(guess) for guess in judgements.guesses]
     found = torch.empty_like(shares)
     for dataset in judgements.datasets:
         rows = torch.tensor([name == dataset for name in sets])
-        found[rows] = _squashed(_standard(agreement[rows]) - _standard(distances[rows]), shares[rows])
+        found[rows] = _squashed(torch.stack([_standard(sign[rows]) for sign in signs]).sum(0), shares[rows])
     return found
+
+
+def _sign(judgements: Judgements, metric: str) -> Tensor:
+    """A metric of every guess, the higher the more recognisable; where it is not defined it says nothing."""
+    values = measured(judgements, metric)
+    return (-values if create(metric).leaks_when == "low" else values).nan_to_num(0.0)
 
 
 def _standard(values: Tensor) -> Tensor:

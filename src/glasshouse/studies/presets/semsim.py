@@ -40,7 +40,7 @@ def laptop() -> Grid:
         lr=0.01,
         training_batch=32,
         images=8,
-        attacks=("invgrad:steps=150,tv=0.03,annealed=no",),
+        attacks=("invgrad:steps=600,tv=0.01",),
         metrics=METRICS,
     )
 
