@@ -100,7 +100,7 @@ class Registry(Generic[T]):
     def settings(self, name: str) -> tuple[Setting, ...]:
         """The settings of a registered class with their defaults and meanings."""
         cls = self.get(name)
-        hints = _hints(cls)
+        hints = get_type_hints(cls)
         return tuple(
             Setting(
                 field.name,
