@@ -19,9 +19,9 @@ PAGE = ROOT / "docs" / "reliability.md"
 HEAD = """# Reliability
 
 Made by `make soak`, each line at the commit and on the day that it names. `make test` runs the same tests with smaller
-counts. A whole soak makes 100 kills of each kind, 10,000 odd inputs of each kind and 2,000 damages, and tries every write
-and every file; lines with fewer come from a shorter run (GLASSHOUSE_SOAK=0.1 makes a tenth). Seconds are those of a
-machine that may have done other things as well.
+counts. A whole soak makes 100 kills of each kind, 10,000 odd inputs of each kind and 2,000 damages, and tries every
+write and every file; lines with fewer come from a shorter run (GLASSHOUSE_SOAK=0.1 makes a tenth). Seconds are those of
+a machine that may have done other things as well.
 
 | test | counted | result | seconds | at |
 |---|---|---|---|---|
