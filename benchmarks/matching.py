@@ -16,7 +16,7 @@ from glasshouse.data import datasets
 from glasshouse.functional.gradients import cosine_distance, parameter_gradients, parameter_names
 from glasshouse.functional.variation import total_variation
 from glasshouse.models import normalization
-from glasshouse.types import ImageSpec, Observation, SharedUpdate, no_progress
+from glasshouse.types import ImageSpec, Observation, Progress, SharedUpdate, no_progress
 
 SPEC = ImageSpec(3, 32, 32, 10)
 IMAGES = 16
@@ -40,7 +40,7 @@ def published(steps: int, tv: float = 1e-4) -> InvGrad:
     return InvGrad(steps=steps, tv=tv, preset="paper")
 
 
-def reconstruct(name: str, attack: InvGrad, part: int) -> list[Result]:
+def reconstruct(name: str, attack: InvGrad, part: int, progress: Progress = no_progress) -> list[Result]:
     """Descend on one process's share of the images."""
     model, images, labels = victim(name)
     own = range(SHARE * part, SHARE * (part + 1))
@@ -50,7 +50,7 @@ def reconstruct(name: str, attack: InvGrad, part: int) -> list[Result]:
         shared = dict(zip(parameter_names(model), parameter_gradients(model, image, label), strict=True))
         seen.append(Observation((SharedUpdate(shared),), SPEC, 1, labels=label))
     rngs = [torch.Generator().manual_seed(number) for number in own]
-    found = attack.run_all(model, seen, rngs=rngs, progress=no_progress)
+    found = attack.run_all(model, seen, rngs=rngs, progress=progress)
     return [(one.objective, one.images[0]) for one in found]
 
 

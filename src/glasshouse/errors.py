@@ -71,6 +71,10 @@ class StudyError(GlasshouseError):
     """A study directory that cannot be read, written or continued."""
 
 
+class PictureError(StudyError):
+    """A picture of a study that is lost or was changed, so that it must be made again."""
+
+
 class LeakError(GlasshouseError):
     """An update that shows too much of private images to be sent."""
 

@@ -24,10 +24,10 @@ LARGEST = 2**63 - 1  # the whole numbers that every reader of TOML knows end her
 WORDS = {str: "a text in quotes", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def to_toml(plan: DataclassInstance, *, schema: int, name: str | None = None) -> str:
+def to_toml(plan: DataclassInstance, *, schema: int, name: str | None = None, head: str = HEAD) -> str:
     """A plan as commented TOML; ``name`` says which kind of plan it is, where one directory may hold several."""
     document = tomlkit.document()
-    document.add(tomlkit.comment(HEAD))
+    document.add(tomlkit.comment(head))
     document.add("schema", tomlkit.item(schema))
     if name is not None:
         document.add(KIND, tomlkit.item(name))

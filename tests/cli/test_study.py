@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -9,7 +10,10 @@ from typer.testing import CliRunner
 
 from glasshouse.cli.main import app
 from glasshouse.errors import StudyError
+from glasshouse.studies.federations.plan import Federations
+from glasshouse.studies.federations.results import SCHEMA
 from glasshouse.studies.grid.plan import Grid, to_toml
+from glasshouse.studies.reading import to_toml as study_to_toml
 
 SMALL = Grid(
     title="small",
@@ -76,7 +80,7 @@ def test_the_dry_run_counts_and_leaves_nothing_behind(tmp_path):
 
 def test_status_export_compare_and_report(directory, tmp_path):
     assert "networks" in glasshouse_here("status", directory).stdout
-    assert "4 reconstructions" in glasshouse_here("export", directory, tmp_path / "table.csv").stdout
+    assert "4 rows" in glasshouse_here("export", directory, tmp_path / "table.csv").stdout
     assert len((tmp_path / "table.csv").read_text().splitlines()) == 5
     assert "Differences, paired by image" in glasshouse_here("compare", directory, directory).stdout
     assert "index.html" in glasshouse_here("report", directory).stdout.replace("\n", "")
@@ -88,3 +92,53 @@ def test_a_plan_that_is_wrong_is_one_line_and_exit_code_two(directory, tmp_path,
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "study.toml, line" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "url", "words"),
+    [
+        ("--store", "postgresql://user:secret@127.0.0.1:1/x", "start the server"),
+        ("--store", "mysql://user:secret@host/x", "postgresql://USER@HOST:PORT/DATABASE"),
+        ("--pictures", "nothing://x", "a URL that fsspec knows"),
+        ("--pictures", "ftp://user:secret@127.0.0.1/x", "FSSPEC_FTP_PASSWORD"),
+    ],
+)
+def test_a_wrong_place_is_one_line_without_the_password(option, url, words, tmp_path):
+    (tmp_path / "study.toml").write_text(to_toml(SMALL))
+    done = CliRunner().invoke(app, ["study", "run", str(tmp_path), "--quiet", option, url])
+    assert isinstance(done.exception, StudyError)
+    assert words in str(done.exception)
+    assert "\n" not in str(done.exception)
+    assert "secret" not in done.output + str(done.exception)
+    assert not (tmp_path / "storage.toml").exists()
+
+
+def test_the_command_to_go_on_shows_no_password(tmp_path, monkeypatch):
+    (tmp_path / "study.toml").write_text(to_toml(SMALL))
+    words = "run", tmp_path, "--engine", "inline", "--quiet", "--minutes", "0"
+    url = f"sqlite:///{tmp_path}/x.db"
+    typed = ["glasshouse", "study", *map(str, words), "--store", "postgresql://user:secret@host/x"]
+    monkeypatch.setattr("sys.argv", typed)
+    done = glasshouse_here(*words, "--store", url)
+    assert "--store postgresql://user@host/x" in done.stdout
+    assert "secret" not in done.stdout
+
+
+def test_studies_of_federations_have_the_same_commands(tmp_path):
+    plan = Federations(rounds=1, defenses=("none",))
+    settings = {**dataclasses.asdict(plan), "versions": {}}
+    waiting = {"dataset": "digits", "model": "mlp", "defense": "none", "seed": 0, "pending": True}
+    (tmp_path / "study.toml").write_text(study_to_toml(plan))
+    (tmp_path / "study.json").write_text(json.dumps({"schema": SCHEMA, "settings": settings, "rows": [waiting]}))
+    assert json.loads(glasshouse_here("status", tmp_path, "--json").stdout)["targets"]["left"] == 1
+    assert "federations" in glasshouse_here("status", tmp_path).stdout
+    assert "index.html" in glasshouse_here("report", tmp_path).stdout
+    assert "0 rows" in glasshouse_here("export", tmp_path, tmp_path / "table.csv").stdout
+    refused = CliRunner().invoke(app, ["study", "compare", str(tmp_path), str(tmp_path)])
+    assert "no finished federation in common" in str(refused.exception)
+
+
+def test_two_kinds_of_studies_cannot_be_compared(directory, tmp_path):
+    (tmp_path / "study.toml").write_text(study_to_toml(Federations()))
+    refused = CliRunner().invoke(app, ["study", "compare", str(directory), str(tmp_path)])
+    assert "studies of two kinds" in str(refused.exception)

@@ -11,6 +11,7 @@ import pytest
 
 from glasshouse.errors import StudyError
 from glasshouse.reports.protected import cells, number, worst, write_protected_report
+from glasshouse.store import Album
 from glasshouse.studies.pictures import opaque_name, save_picture
 from glasshouse.studies.protected import ProtectedResult
 from glasshouse.studies.shuffled import Part
@@ -42,7 +43,7 @@ def make(tmp_path):
     def build(parts: tuple[Part, ...] = PARTS, **changed) -> ProtectedResult:
         shown = changed.pop("shown", ("original", "C jigsaw"))
         pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-        pictures = {name: [save_picture(tmp_path, opaque_name(name, "0"), pixels)[0]] for name in shown}
+        pictures = {name: [save_picture(Album.of(tmp_path), opaque_name(name, "0"), pixels)[0]] for name in shown}
         facts = {
             "protected": "some/where",
             "images": 6,

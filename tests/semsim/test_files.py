@@ -51,6 +51,10 @@ def test_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, file, metadata={"glasshouse": json.dumps({**built, "size": 10**9})})
     with pytest.raises(WeightsError, match="cannot be built"):
         load(file)
+    huge = {**built, "kind": "embedding", "backbone": "resnet20:width=100000"}
+    save_file({"a": torch.zeros(1)}, file, metadata={"glasshouse": json.dumps(huge)})
+    with pytest.raises(WeightsError, match="cannot be built"):
+        load(file)
 
 
 def test_cut_or_poisoned(tmp_path):

@@ -86,3 +86,11 @@ def test_flat_images_have_no_structure_and_contrast_changes_none(rng):
     assert structure(torch.full((1, 3, 32, 32), 0.4), 16).abs().max() < 1e-4
     same = (structure(image, 32) * structure(0.1 + 0.8 * image, 32)).sum(1)
     assert float(same.mean()) > 0.95
+
+
+def test_distances_are_those_of_the_vectors(rng):
+    network = Perceptual(size=64).eval()
+    first, second = (torch.rand((3, 3, 32, 32), generator=rng) for _ in range(2))
+    with torch.no_grad():
+        expected = (network(first) - network(second)).norm(dim=1)
+        torch.testing.assert_close(network.distances(first, second), expected, atol=1e-5, rtol=1e-4)

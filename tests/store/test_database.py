@@ -62,7 +62,7 @@ def test_a_url_of_sqlite_is_a_file(tmp_path):
 
 @pytest.mark.parametrize("url", ["mysql://host/x", "nonsense", "sqlite://", "postgresql+nothing://host/x"])
 def test_another_url_is_refused(url):
-    with pytest.raises(StudyError, match=r"sqlite:///FILE or postgresql\+psycopg://"):
+    with pytest.raises(StudyError, match=r"sqlite:///FILE or postgresql://USER@HOST"):
         Database(url)
 
 
@@ -70,6 +70,42 @@ def test_a_server_that_is_not_there_is_named_without_its_password():
     with pytest.raises(StudyError, match="start the server") as caught:
         Database("postgresql+psycopg://user:secret@127.0.0.1:1/x")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://user:secret@127.0.0.1:1/x",
+        "postgresql://user@127.0.0.1:1/x?password=secret",
+        "postgresql://user:a@secret@127.0.0.1:1/x",  # an @ that nobody quoted
+        "postgresql://user:secret@127.0.0.1:port/x",
+        "mysql://user:secret@127.0.0.1/x",
+        "user:secret@127.0.0.1/x",
+    ],
+)
+def test_no_error_shows_a_password(url):
+    with pytest.raises(StudyError) as caught:
+        Database(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("name", ["postgresql", "postgres"])
+def test_a_server_is_named_as_its_own_programs_name_it(database, name):
+    opened = Database(database.replace("postgresql+psycopg", name))
+    assert opened.read("SELECT 1 AS one") == [{"one": 1}]
+    opened.close()
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_a_second_run_on_a_server_is_refused_until_the_first_is_over(database):
+    first, second = Database(database), Database(database)
+    with first.held(), pytest.raises(StudyError, match="Another run is working"), second.held():
+        pass
+    with second.held():
+        pass
+    first.close()
+    second.close()
 
 
 def test_a_failed_block_leaves_nothing(database, tmp_path):

@@ -9,6 +9,7 @@ import torch
 
 from glasshouse.attacks.base import InversionAttack
 from glasshouse.attacks.invgrad import InvGrad
+from glasshouse.store import Location
 from glasshouse.studies.materials import from_dataset
 from glasshouse.studies.plan import Plan
 from glasshouse.studies.study import prepare
@@ -18,7 +19,7 @@ from glasshouse.types import Reconstruction, no_progress
 @pytest.fixture
 def study(plan, tmp_path):
     plan = dataclasses.replace(plan, batch=2, attacks=("invgrad:steps=1", "invgrad:steps=2"))
-    study = prepare(plan, tmp_path, from_dataset(plan.dataset, 2, 0, size=None, root=None, download=False))
+    study = prepare(plan, Location.of(tmp_path), from_dataset(plan.dataset, 2, 0, size=None, root=None, download=False))
     yield study
     study.store.close()
 
@@ -72,7 +73,7 @@ def test_labels_are_given_only_when_the_plan_says_so(study, monkeypatch):
 
 def test_threads_do_not_change_the_pictures(tmp_path):
     plan = Plan(dataset="photos", images=1, model="resnet20:width=8", attacks=("invgrad:steps=6",), defenses=("none",))
-    study = prepare(plan, tmp_path, from_dataset("photos", 1, 0, size=None, root=None, download=False))
+    study = prepare(plan, Location.of(tmp_path), from_dataset("photos", 1, 0, size=None, root=None, download=False))
     pictures = []
     for threads in (1, 2):
         torch.set_num_threads(threads)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from glasshouse import models
 from glasshouse.defenses import create
 from glasshouse.errors import CapabilityError, SettingError
+from glasshouse.store import Location
 from glasshouse.studies.bench import blank_observation
 from glasshouse.studies.conditions import USUAL, Conditions
 from glasshouse.studies.materials import from_dataset
@@ -124,13 +125,13 @@ def test_wrong_combinations_are_refused_before_any_work(plan, tmp_path, changes,
     plan = dataclasses.replace(plan, **changes)
     materials = from_dataset(plan.dataset, 2, 0, size=None, root=None, download=False)
     with pytest.raises((CapabilityError, SettingError, ValueError), match=words):
-        prepare(plan, tmp_path / "new", materials)
+        prepare(plan, Location.of(tmp_path / "new"), materials)
     assert not (tmp_path / "new").exists()
 
 
 def test_a_defense_without_batch_norm_has_rows_for_one_mode_only(plan, tmp_path):
     plan = dataclasses.replace(plan, model="resnet20:width=4", defenses=("none", "dp_sgd:epsilon=inf"))
-    study = prepare(plan, tmp_path, from_dataset(plan.dataset, 2, 0, size=None, root=None, download=False))
+    study = prepare(plan, Location.of(tmp_path), from_dataset(plan.dataset, 2, 0, size=None, root=None, download=False))
     study.store.close()
     modes = {(case.defense, case.batchnorm, case.has_batchnorm) for case in study.cases}
     assert modes == {("none", "eval", True), ("none", "train", True), ("dp_sgd:epsilon=inf", "eval", False)}

@@ -180,6 +180,19 @@ def test_no_probe_without_training_images_of_individuals_or_near_chance(tmp_path
     assert panel.lessons_for(originals, None, 0) is None
 
 
+def test_damaged_judges_are_trained_anew_and_damaged_notes_are_said(digits):
+    judge(digits, eyes=("near",))
+    (file,) = (digits / panel.FOLDER).glob("*.safetensors")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100])
+    originals, _ = next(judging._groups(digits, _prepared(digits)))
+    panel.seated("near", originals, panel.lessons_for(originals, None, 0), digits, 0)
+    assert file.read_bytes() == whole
+    (digits / panel.FOLDER / judging.SKILLS_FILE).write_text("{")
+    with pytest.raises(StudyError, match="is damaged"):
+        skills(digits)
+
+
 def test_refused(tmp_path):
     with pytest.raises(StudyError, match="holds no study"):
         judge(tmp_path, eyes=("near",))

@@ -7,6 +7,7 @@ import json
 
 from glasshouse import models
 from glasshouse.models.batchnorm import batchnorm_layers
+from glasshouse.store import Location
 from glasshouse.studies import study
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.materials import from_dataset
@@ -26,7 +27,9 @@ def test_wider_networks_leave_room_for_fewer():
 
 def test_a_bound_splits_tasks_and_is_kept(plan, tmp_path):
     plan = dataclasses.replace(plan, images=8, memory=0.02, defenses=("none", "prune"))
-    opened = prepare(plan, tmp_path, from_dataset(plan.dataset, 8, 0, size=None, root=None, download=False))
+    opened = prepare(
+        plan, Location.of(tmp_path), from_dataset(plan.dataset, 8, 0, size=None, root=None, download=False)
+    )
     opened.store.close()
     fitting = json.loads((tmp_path / "choices.json").read_text())["together"]
     assert fitting == Choices.of(tmp_path).together == {"gigabytes": 0.02, "images": fitting["images"]}
@@ -50,6 +53,6 @@ def test_networks_that_defenses_change_are_counted_in_the_modes_of_the_plan(plan
         plan, model="resnet20:width=4", memory=1.0, batchnorm=("eval", "train"), defenses=("none", "dp_sgd")
     )
     made = from_dataset(plan.dataset, plan.images, 0, size=None, root=None, download=False)
-    prepare(plan, tmp_path, made).store.close()
+    prepare(plan, Location.of(tmp_path), made).store.close()
     kinds = [(bool(batchnorm_layers(model)), mode) for model, mode in counted]
     assert kinds == [(True, "eval"), (True, "train"), (False, "eval")]

@@ -9,10 +9,11 @@ import torch
 
 from glasshouse.data.crops import CROPS, photo_crops
 from glasshouse.errors import CapabilityError, DataError, StudyError
+from glasshouse.store import Location
 from glasshouse.studies.audit import Running, audit, audit_plan
 from glasshouse.studies.materials import from_dataset, from_tensors
 from glasshouse.studies.plan import Plan
-from glasshouse.studies.public import load_public, save_public
+from glasshouse.studies.public import load_public, public_file, save_public
 from glasshouse.studies.study import prepare
 
 LEARNED = Plan(
@@ -33,17 +34,17 @@ def materials(plan: Plan):
 def test_images_come_back_as_8_bit_values_and_changes_are_noticed(tmp_path, rng):
     images = torch.rand(3, 1, 4, 4, generator=rng)
     name = save_public(tmp_path, images)
-    assert torch.equal(load_public(tmp_path, name), (images * 255).round() / 255)
+    assert torch.equal(load_public(tmp_path / public_file(name), name), (images * 255).round() / 255)
     file = tmp_path / "public" / f"{name}.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(StudyError, match="was changed"):
-        load_public(tmp_path, name)
+        load_public(tmp_path / public_file(name), name)
     with pytest.raises(StudyError, match="cannot be read"):
-        load_public(tmp_path, "nothing")
+        load_public(tmp_path / public_file("nothing"), "nothing")
 
 
 def test_an_audit_hands_them_to_the_attack_that_learns_and_to_its_key_only(tmp_path):
-    study = prepare(LEARNED, tmp_path, materials(LEARNED))
+    study = prepare(LEARNED, Location.of(tmp_path), materials(LEARNED))
     study.store.close()
     learned, other = ([case for case in study.cases if case.attack.startswith(name)] for name in ("learned", "invgrad"))
     assert all(case.public for case in learned)
@@ -77,7 +78,7 @@ def test_public_images_are_fitted_to_the_attacked_ones():
 def test_without_them_the_attack_is_refused_before_any_work(tmp_path):
     plan = dataclasses.replace(LEARNED, public=None)
     with pytest.raises(CapabilityError, match="--public SPEC"):
-        prepare(plan, tmp_path, materials(plan))
+        prepare(plan, Location.of(tmp_path), materials(plan))
     assert not list(tmp_path.iterdir())
 
 
@@ -108,7 +109,7 @@ UNSHUFFLE = Plan(
 
 def test_an_attack_that_may_use_public_images_gets_crops_of_photographs_that_are_not_attacked(tmp_path):
     found = materials(UNSHUFFLE)
-    study = prepare(UNSHUFFLE, tmp_path, found)
+    study = prepare(UNSHUFFLE, Location.of(tmp_path), found)
     study.store.close()
     learned, other = ([case for case in study.cases if part in case.attack] for part in ("learned", "thumbnail"))
     assert not any(case.public for case in other)
@@ -118,7 +119,7 @@ def test_an_attack_that_may_use_public_images_gets_crops_of_photographs_that_are
 
 def test_an_attack_that_may_use_public_images_gets_those_that_are_named(tmp_path):
     plan = dataclasses.replace(UNSHUFFLE, public="faces")
-    study = prepare(plan, tmp_path, materials(plan))
+    study = prepare(plan, Location.of(tmp_path), materials(plan))
     study.store.close()
     known = study.bench.known(next(case for case in study.cases if "learned" in case.attack))
     assert torch.equal(known, (materials(plan).public * 255).round() / 255)
@@ -127,7 +128,7 @@ def test_an_attack_that_may_use_public_images_gets_those_that_are_named(tmp_path
 def test_where_every_photograph_is_attacked_nothing_is_begun(tmp_path):
     plan = dataclasses.replace(UNSHUFFLE, images=10)
     with pytest.raises(DataError, match="attack fewer"):
-        prepare(plan, tmp_path, materials(plan))
+        prepare(plan, Location.of(tmp_path), materials(plan))
     assert not list(tmp_path.iterdir())
     plan = dataclasses.replace(plan, attacks=UNSHUFFLE.attacks[1:])
-    prepare(plan, tmp_path, materials(plan)).store.close()
+    prepare(plan, Location.of(tmp_path), materials(plan)).store.close()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from glasshouse import data
+from glasshouse.store import Location
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.pictures import save_picture, to_pixels
 from glasshouse.studies.plan import Plan
@@ -39,12 +40,12 @@ def judged(tmp_path, guess) -> list[tuple[int, ...]]:
 
     plan = Plan(dataset="photos", images=3, model="lenet:width=4", attacks=("invgrad:steps=1",), defenses=("none",))
     materials = from_dataset("photos", 3, 0, size=None, root=None, download=False)
-    study = prepare(plan, tmp_path, materials)
+    study = prepare(plan, Location.of(tmp_path), materials)
 
-    run(study.cases, study.store, study.bench, executor=Running().executor())
+    run(study.cases, study.store, study.album, study.bench, executor=Running().executor())
     for one in study.store.reconstructions():
         pixels = to_pixels(guess(materials.images)[one.place])
-        file, sha256 = save_picture(tmp_path, one.file.removeprefix("images/").removesuffix(".png"), pixels)
+        file, sha256 = save_picture(study.album, one.file.removeprefix("images/").removesuffix(".png"), pixels)
         study.store.finish(one.case_key, {}, [dataclasses.replace(one, file=file, sha256=sha256)])
     (subject,) = study.subjects
     known = measures(subject, plan.metrics)

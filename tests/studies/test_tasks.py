@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from glasshouse.store import Location
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.materials import from_dataset
 from glasshouse.studies.study import prepare
@@ -17,7 +18,7 @@ def study(plan, tmp_path):
     plan = dataclasses.replace(
         plan, images=5, attacks=("invgrad:steps=2", "dlg:steps=1"), defenses=("none", "gaussian", "prune")
     )
-    study = prepare(plan, tmp_path, from_dataset(plan.dataset, 5, 0, size=None, root=None, download=False))
+    study = prepare(plan, Location.of(tmp_path), from_dataset(plan.dataset, 5, 0, size=None, root=None, download=False))
     yield study
     study.store.close()
 
@@ -45,13 +46,15 @@ def test_a_defense_that_changes_the_network_stays_apart(study):
 def test_a_task_cut_short_ends_with_the_same_pictures(plan, tmp_path):
     plan = dataclasses.replace(plan, images=3, attacks=("invgrad:steps=5",), defenses=("none", "gaussian"))
     whole, _ = audit_plan(plan, tmp_path / "whole", Running())
-    study = prepare(plan, tmp_path / "cut", from_dataset(plan.dataset, 3, 0, size=None, root=None, download=False))
+    study = prepare(
+        plan, Location.of(tmp_path / "cut"), from_dataset(plan.dataset, 3, 0, size=None, root=None, download=False)
+    )
     task = tasks(study.cases)[0]
     assert len(task) > 1
     from glasshouse.studies.runner import keep
 
     outcomes = study.bench.perform(task, lambda share: None)
-    keep(task[0], outcomes[0], study.store, study.bench)
+    keep(task[0], outcomes[0], study.store, study.album)
     study.store.close()
     cut, summary = audit_plan(plan, tmp_path / "cut", Running())
     assert (summary.found, summary.done) == (1, 5)

@@ -80,20 +80,29 @@ def test_no_path_of_a_database_leads_out_of_the_study(study, voted, tmp_path):
     assert not (tmp_path / "set").exists()
 
 
-@pytest.mark.parametrize("file", [DATABASE_FILE, "audit.json", "../study/audit.json"])
-def test_only_pictures_are_released(study, voted, tmp_path, file):
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        (DATABASE_FILE, "leads out"),
+        ("audit.json", "leads out"),
+        ("../study/images/g0.png", "leads out"),
+        ("images/notes.png", "no whole PNG"),
+    ],
+)
+def test_only_pictures_are_released(study, voted, tmp_path, file, reason):
+    (study / "images" / "notes.png").write_text("no picture")
     voted.add_items([replace(voted.items()[0], id="evil", case_key="evil", image=file)])
-    with pytest.raises(StudyError, match="no whole PNG"):
+    with pytest.raises(StudyError, match=reason):
         release(study, voted, tmp_path / "set")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["study"]
 
 
 def test_no_name_of_a_database_becomes_a_path(study, voted, tmp_path):
-    """A picture under a roundabout name lands among the others, without its comments."""
+    """A picture under a name that tells lands among the others, without its name and its comments."""
     comment = PngInfo()
     comment.add_text("Comment", "class rocket")
-    Image.new("RGB", (4, 4)).save(study / "named.png", pnginfo=comment)
-    voted.add_items([replace(voted.items()[0], id="odd", case_key="odd", image="../study/named.png")])
+    Image.new("RGB", (4, 4)).save(study / "images" / "rocket.png", pnginfo=comment)
+    voted.add_items([replace(voted.items()[0], id="odd", case_key="odd", image="images/rocket.png")])
     release(study, voted, tmp_path / "set")
     with (tmp_path / "set" / "votes.csv").open() as file:
         (row,) = (row for row in csv.DictReader(file) if row["item"] == "odd")

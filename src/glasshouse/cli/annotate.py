@@ -27,15 +27,16 @@ Kinds = Annotated[str, typer.Option("--kind", help="whose votes: human, classifi
 
 @contextmanager
 def open_votes(study: Path, database: str | None, *, new: bool = False) -> Iterator[Votes]:
-    """The votes of a study, in its own file unless a URL is given."""
+    """The votes of a study, in its own database unless a URL is given."""
     from glasshouse.errors import StudyError
-    from glasshouse.store import DATABASE_FILE, Votes
+    from glasshouse.store import Location, Votes
 
     if new:
         study.mkdir(parents=True, exist_ok=True)
-    if not study.is_dir() or (database is None and not new and not (study / DATABASE_FILE).is_file()):
+    location = Location.of(study)
+    if not study.is_dir() or (database is None and not new and not location.exists()):
         raise StudyError(f"{study} holds no study: run 'glasshouse audit --out {study}' or 'annotate import' first.")
-    votes = Votes(database or study / DATABASE_FILE)
+    votes = Votes(database or location.database)
     try:
         yield votes
     finally:

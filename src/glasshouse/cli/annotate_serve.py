@@ -36,7 +36,7 @@ def serve(
     """Serve the page of STUDY until interrupted; ``annotate invite`` makes the links."""
     from glasshouse import checks
     from glasshouse.cli.annotate import open_votes
-    from glasshouse.store import DATABASE_FILE
+    from glasshouse.store import Location
 
     with checks.from_extra("annotate", "The page"):
         from glasshouse.annotate.serve import Address
@@ -49,7 +49,7 @@ def serve(
     if not invited:
         print(f"Nobody is invited yet: run 'glasshouse annotate invite {study}'.")
     with suppress(KeyboardInterrupt):
-        run(study, database or study / DATABASE_FILE, address, ready=_announce)
+        run(study, database or Location.of(study).database, address, ready=_announce)
     print("Stopped. Every answer that was shown as saved is saved.")
 
 

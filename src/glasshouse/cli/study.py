@@ -44,10 +44,11 @@ study.command()(run)
 @study.command()
 def status(directory: Directory, as_json: AsJson = False) -> None:
     """Show how far a study is, also while it runs."""
+    from glasshouse.cli.study_kinds import plan_and_kind
     from glasshouse.cli.study_tables import show_status
-    from glasshouse.studies.grid.status import status as look
 
-    found = look(directory)
+    plan, kind = plan_and_kind(directory)
+    found = kind.status(plan, directory)
     if as_json:
         print(json.dumps(found.to_json(), allow_nan=False))
     else:
@@ -56,21 +57,23 @@ def status(directory: Directory, as_json: AsJson = False) -> None:
 
 @study.command()
 def export(directory: Directory, file: Annotated[Path, typer.Argument(help="FILE.csv or FILE.parquet")]) -> None:
-    """Write a table with one row for each reconstruction."""
-    from glasshouse.studies.grid.export import export as write
-    from glasshouse.studies.grid.lines import lines
+    """Write a table with one row for each reconstruction, or for each value measured of a federation."""
+    from glasshouse.cli.study_kinds import plan_and_kind
+    from glasshouse.studies.export import export as write
 
-    table = lines(directory)
-    write(table, file)
-    print(f"{len(table)} reconstructions: {file}")
+    _, kind = plan_and_kind(directory)
+    table = kind.lines(directory)
+    write(table, kind.line, file)
+    print(f"{len(table)} rows: {file}")
 
 
 @study.command()
 def report(directory: Directory) -> None:
     """Write DIR/report/index.html from what the study holds."""
-    from glasshouse.reports.grid import write_grid_report
+    from glasshouse.cli.study_kinds import plan_and_kind
 
-    print(f"Report: {write_grid_report(directory)}")
+    _, kind = plan_and_kind(directory)
+    print(f"Report: {kind.report(directory)}")
 
 
 @study.command()
@@ -79,16 +82,16 @@ def compare(
     second: Annotated[Path, typer.Argument(help="another one")],
     as_json: AsJson = False,
 ) -> None:
-    """Show how two studies differ where they share a setup, image by image."""
-    from glasshouse.cli.study_tables import show_differences
+    """Show how two studies differ where they share a setup, image by image, or seed by seed for federations."""
+    from glasshouse.cli.study_kinds import common_kind
     from glasshouse.studies.grid.comparison import SCHEMA
-    from glasshouse.studies.grid.comparison import compare as differences
 
-    found = differences(first, second)
+    kind = common_kind(first, second)
+    found = kind.compare(first, second)
     if as_json:
         print(json.dumps({"schema": SCHEMA, "differences": [one.to_json() for one in found]}, allow_nan=False))
     else:
-        show_differences(found)
+        kind.show_differences(found)
 
 
 @study.callback()

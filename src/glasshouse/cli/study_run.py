@@ -30,6 +30,12 @@ def run(
     engine: Annotated[str, typer.Option(help="inline, local worker processes, or ray")] = "local",
     address: Annotated[str, typer.Option(help="with --engine ray: local, auto or ray://HOST:PORT")] = "local",
     workers: Annotated[int | None, typer.Option(help="worker processes [default: one per core]")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="URL of a database for the results [default: DIR/glasshouse.db]")
+    ] = None,
+    pictures: Annotated[
+        str | None, typer.Option(help="directory or fsspec URL for the pictures [default: DIR/images]")
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help="stop after this time; the same command goes on")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much there is to do, and do nothing")] = False,
     data_root: Annotated[Path | None, typer.Option(help="where data sets lie [default: $GLASSHOUSE_DATA]")] = None,
@@ -51,6 +57,8 @@ def run(
                 engine=engine,
                 address=address,
                 minutes=minutes,
+                store=store,
+                pictures=pictures,
                 training_progress=shown.stage("Training", "networks"),
                 tuning_progress=shown.stage("Tuning", "attacks"),
                 progress=shown.stage("Attacking", "cases"),
@@ -119,10 +127,9 @@ def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, down
 
 def _federations(plan: Federations, directory: Path, running: Running, root: Path | None, as_json: bool) -> Show:
     from glasshouse.cli.study_tables import show_federations
-    from glasshouse.studies.federations.program import carry_out, gathered
+    from glasshouse.studies.federations.program import carry_out
 
-    summary = carry_out(plan, directory, root=root, deadline=running.deadline(), progress=running.training_progress)
-    found = gathered(plan, directory)
+    found, summary = carry_out(plan, directory, running, root=root)
 
     def show() -> None:
         if as_json:

@@ -1,4 +1,4 @@
-"""Tables of grid studies for the terminal."""
+"""Tables of studies for the terminal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from glasshouse.cli.tables import WIDE, cell, number
+from glasshouse.studies.federations.comparison import Difference as FederatedDifference
 from glasshouse.studies.grid.comparison import Difference
 from glasshouse.studies.grid.estimate import Estimate
 from glasshouse.studies.grid.results import GridResult
@@ -23,11 +24,11 @@ def show_status(found: Status) -> None:
     """Counts, failures and disk."""
     console = Console()
     table = Table("", "done", "failed", "left", title=found.title)
-    _count(table, "networks", found.targets)
+    _count(table, found.unit, found.targets)
     if found.cases is not None:
         _count(table, "cases", found.cases)
     console.print(table)
-    if found.cases is None:
+    if found.cases is None and found.unit == "networks":
         console.print("Cases are counted once every network is trained; 'study run --dry-run' says how many.")
     _failures(console, [f"{what}: {reason}" for what, reason in found.failures])
     console.print(f"Disk: {found.disk / MEGABYTE:.1f} MB", markup=False)
@@ -84,6 +85,19 @@ def show_differences(found: Sequence[Difference]) -> None:
     for one in found:
         network = f"{one.recipe}, seed {one.training_seed}, epoch {one.epoch}"
         names = one.dataset, one.model, network, one.defense, one.attack, one.metric
+        change = number(one.difference, wide=True)
+        table.add_row(*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images))
+    console.print(table)
+
+
+def show_federated_differences(found: Sequence[FederatedDifference]) -> None:
+    """One line per setup and measure."""
+    console = Console()
+    heads = ("data", "model", "defense", "round", "asked", "measure", "first", "second", "second - first", "seeds")
+    table = Table(*heads, title="Differences, paired by seed (95 % interval)")
+    for one in found:
+        measure = f"{one.measure}, {one.attack}" if one.attack else one.measure
+        names = one.dataset, one.model, one.defense, str(one.round), one.query, measure
         change = number(one.difference, wide=True)
         table.add_row(*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images))
     console.print(table)

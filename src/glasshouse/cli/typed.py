@@ -8,6 +8,8 @@ import sys
 import click
 from click.core import ParameterSource
 
+from glasshouse.urls import without_password
+
 
 def typed_options() -> list[str]:
     """The options that were typed, by their long names."""
@@ -20,5 +22,5 @@ def typed_options() -> list[str]:
 
 
 def same_command() -> str:
-    """The whole command, to be typed again."""
-    return shlex.join(["glasshouse", *sys.argv[1:]])
+    """The whole command, to be typed again; a password is not shown."""
+    return shlex.join(["glasshouse", *map(without_password, sys.argv[1:])])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import warnings
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -27,39 +29,55 @@ GREY, COLOR = ("L", "1", "LA"), ("RGB", "RGBA", "P")
 def read_image(path: Path) -> np.ndarray:
     """Decode an image file to 8-bit (H, W, 1) or (H, W, 3); raise a DataError that says what is wrong."""
     try:
-        if path.stat().st_size == 0:
-            raise DataError(f"{path.name} is empty (0 bytes): remove it or copy it again.")
+        return _decoded(path, path.name, path.stat().st_size)
+    except OSError as error:
+        raise _damaged(path.name, error) from None
+
+
+def decode_image(content: bytes, name: str) -> np.ndarray:
+    """Decode what an image file of that name holds, as :func:`read_image` does."""
+    return _decoded(io.BytesIO(content), name, len(content))
+
+
+def _decoded(source: Path | BinaryIO, name: str, size: int) -> np.ndarray:
+    if size == 0:
+        raise DataError(f"{name} is empty (0 bytes): remove it or copy it again.")
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(path, formats=tuple(FORMATS)) as image:
-                _refuse(image, path)
+            with Image.open(source, formats=tuple(FORMATS)) as image:
+                _refuse(image, name)
                 image.load()
                 pixels = np.asarray(image.convert("L" if image.mode in GREY else "RGB"))
     except UnidentifiedImageError:
-        raise DataError(f"{path.name} is not an image in {', '.join(FORMATS)}: remove it or convert it.") from None
+        raise DataError(f"{name} is not an image in {', '.join(FORMATS)}: remove it or convert it.") from None
     except Image.DecompressionBombError:
-        raise DataError(_too_large(path)) from None
+        raise DataError(_too_large(name)) from None
     except (OSError, SyntaxError, ValueError, EOFError, TypeError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path.name} is damaged or truncated ({error}): remove it or copy it again.") from None
+        raise _damaged(name, error) from None
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 
-def _refuse(image: Image.Image, path: Path) -> None:
+def _damaged(name: str, error: Exception) -> DataError:
+    return DataError(f"{name} is damaged or truncated ({error}): remove it or copy it again.")
+
+
+def _refuse(image: Image.Image, name: str) -> None:
     """Raise where a file opens but is not a plain 8-bit picture; nothing has been decoded yet."""
     if image.width * image.height > MAX_PIXELS:
-        raise DataError(_too_large(path))
-    if path.suffix.lower() not in FORMATS[image.format or "PNG"]:
-        raise DataError(f"{path.name} is {image.format} inside: rename it to {FORMATS[image.format or 'PNG'][0]}.")
+        raise DataError(_too_large(name))
+    if PurePath(name).suffix.lower() not in FORMATS[image.format or "PNG"]:
+        raise DataError(f"{name} is {image.format} inside: rename it to {FORMATS[image.format or 'PNG'][0]}.")
     if getattr(image, "n_frames", 1) > 1:
-        raise DataError(f"{path.name} is animated ({image.n_frames} frames): save one frame of it.")  # type: ignore[attr-defined]
+        raise DataError(f"{name} is animated ({image.n_frames} frames): save one frame of it.")  # type: ignore[attr-defined]
     if image.mode not in (*GREY, *COLOR):
-        raise DataError(f"{path.name} has pixel mode {image.mode}: convert it to 8-bit grey or RGB first.")
+        raise DataError(f"{name} has pixel mode {image.mode}: convert it to 8-bit grey or RGB first.")
 
 
-def _too_large(path: Path) -> str:
-    return f"{path.name} has more than {MAX_PIXELS:,} pixels: make it smaller first (a decompression bomb?)."
+def _too_large(name: str) -> str:
+    return f"{name} has more than {MAX_PIXELS:,} pixels: make it smaller first (a decompression bomb?)."
 
 
 def fit(pixels: np.ndarray, size: int | None, channels: int | None) -> np.ndarray:

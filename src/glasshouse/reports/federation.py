@@ -6,6 +6,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from glasshouse.data.images import read_image
 from glasshouse.federated import FederationResult
 from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.records import Round, named
@@ -36,7 +37,9 @@ def write_federation_report(result: FederationResult) -> Path:
 def samples(result: FederationResult) -> list[tuple[int, str]]:
     """What an adversary made in every round, if there is one who makes images: the round and its picture."""
     findings = Findings(result.directory)
-    return [(number, data_address(findings.picture(number))) for number in findings.rounds(len(result.rounds))]
+    return [
+        (number, data_address(read_image(findings.picture(number)))) for number in findings.rounds(len(result.rounds))
+    ]
 
 
 def curves(rounds: tuple[Round, ...]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from glasshouse.files import write_atomic
 from glasshouse.reports.page import template
 from glasshouse.reports.view import inline
+from glasshouse.store import Album
 from glasshouse.studies.federation import FederationAuditResult
 from glasshouse.studies.forgery import Forgery
 from glasshouse.types import Interval
@@ -14,6 +15,7 @@ from glasshouse.types import Interval
 
 def write_federation_audit_report(result: FederationAuditResult) -> Path:
     """Write ``report/index.html`` beside the results and return where it is."""
+    album = Album.of(result.directory)
     page = template("federation_audit.html").render(
         number=number,
         percent=percent,
@@ -22,7 +24,7 @@ def write_federation_audit_report(result: FederationAuditResult) -> Path:
         columns=columns(result),
         lines=[(row, cells(row.values, result), cells(row.floor, result), number(row.home)) for row in result.rows],
         walls=[
-            (f"{row.victim}, {row.attack}", [[inline(result.directory, one) for one in pair] for pair in row.pictures])
+            (f"{row.victim}, {row.attack}", [[inline(album, one) for one in pair] for pair in row.pictures])
             for row in result.rows
         ],
         told=[(one.attack, one.query, number(one.values["auc"])) for one in result.told],
@@ -37,7 +39,7 @@ def write_federation_audit_report(result: FederationAuditResult) -> Path:
 
 def forged(directory: Path, forgery: Forgery) -> list[list[str]]:
     """Pairs of an image of the class and a sample of the adversary, for the page."""
-    return [[inline(directory, one) for one in pair] for pair in forgery.pictures]
+    return [[inline(Album.of(directory), one) for one in pair] for pair in forgery.pictures]
 
 
 def columns(result: FederationAuditResult) -> list[str]:

@@ -10,6 +10,7 @@ from glasshouse.files import write_atomic
 from glasshouse.reports import grid_advice, grid_figures, grid_view
 from glasshouse.reports.page import template
 from glasshouse.reports.view import columns
+from glasshouse.store import Location
 from glasshouse.studies.grid.lines import lines
 from glasshouse.studies.grid.results import read_results
 
@@ -25,6 +26,7 @@ def render(directory: Path) -> str:
     """The page as text."""
     results = read_results(directory)
     table = lines(directory)
+    album = Location.of(directory).album
     most, least, metric = grid_view.extremes(table)
     return template("grid.html").render(
         results=results,
@@ -39,7 +41,7 @@ def render(directory: Path) -> str:
         agreement=grid_view.agreement(results),
         metric=metric,
         walls=[
-            (title, [grid_view.pair(directory, line) for line in found])
+            (title, [grid_view.pair(album, line) for line in found])
             for title, found in (("Most recognisable", most), ("Least recognisable", least))
         ],
         cards=grid_view.cards(results),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from scipy.stats import kendalltau
 
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.view import Cell, cell, columns, inline, short
+from glasshouse.store import Album
 from glasshouse.studies.grid.lines import Line
 from glasshouse.types import JSON
 
@@ -146,11 +146,11 @@ def extremes(table: Sequence[Line]) -> tuple[list[Line], list[Line], str]:
     return found[:SHOWN], found[SHOWN:][-SHOWN:][::-1], known[name]
 
 
-def pair(directory: Path, line: Line) -> Pair:
+def pair(album: Album, line: Line) -> Pair:
     """An original and its reconstruction as pictures within the page."""
     scores = ", ".join(f"{name} {short(value)}" for name, value in line.scores.items() if value is not None)
     behind = f"{line.model}, {line.recipe}, epoch {line.epoch}, behind {line.defense}: {scores}"
-    return Pair(inline(directory, line.truth), inline(directory, line.guess), line.class_name, behind)
+    return Pair(inline(album, line.truth), inline(album, line.guess), line.class_name, behind)
 
 
 def cards(results: JSON) -> list[JSON]:

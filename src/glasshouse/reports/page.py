@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from glasshouse.files import write_atomic
 from glasshouse.reports import figures, view
+from glasshouse.store import Location
 from glasshouse.studies.gate import read_results
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def render(directory: Path) -> str:
     results = read_results(directory)
     head, sentences = view.verdict(results)
     worst = view.worst_image(results)
+    album = Location.of(directory).album
     return template("report.html").render(
         results=results,
         settings=results["settings"],
@@ -37,11 +39,11 @@ def render(directory: Path) -> str:
         columns=view.columns(results),
         lines=view.lines(results),
         floor={row["metric"]: view.cell(row) for row in results["floor"]},
-        walls=view.walls(results, directory),
+        walls=view.walls(results, album),
         scatter=Markup(figures.scatter(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
         worst=worst,
-        worst_truth=view.inline(directory, worst["truth"]) if worst else "",
-        worst_guess=view.inline(directory, worst["guess"]) if worst else "",
+        worst_truth=view.inline(album, worst["truth"]) if worst else "",
+        worst_guess=view.inline(album, worst["guess"]) if worst else "",
     )
 
 

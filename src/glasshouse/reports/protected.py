@@ -8,6 +8,7 @@ from pathlib import Path
 from glasshouse.files import write_atomic
 from glasshouse.reports.page import template
 from glasshouse.reports.view import inline
+from glasshouse.store import Album
 from glasshouse.studies.protected import ProtectedResult
 from glasshouse.studies.shuffled import Part
 from glasshouse.types import Interval
@@ -25,7 +26,8 @@ FACES = {
 def write_protected_report(result: ProtectedResult) -> Path:
     """Write ``report/index.html`` beside ``protected.json`` and return where it is."""
     pictures = {
-        name: [inline(result.directory, file) for file in files] for name, files in result.facts["pictures"].items()
+        name: [inline(Album.of(result.directory), file) for file in files]
+        for name, files in result.facts["pictures"].items()
     }
     page = template("protected.html").render(
         facts=result.facts,

@@ -6,13 +6,15 @@ import base64
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from glasshouse.data.images import read_image
+import numpy as np
+
+from glasshouse.data.images import decode_image
 from glasshouse.defenses import create as create_defense
 from glasshouse.errors import StudyError
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
+from glasshouse.store import Album
 from glasshouse.studies.pictures import to_png
 from glasshouse.types import JSON
 
@@ -143,7 +145,7 @@ def short(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2g}" if abs(value) < 0.01 else f"{value:.3f}"
 
 
-def walls(results: JSON, directory: Path, most: int = 24) -> tuple[Wall, ...]:
+def walls(results: JSON, album: Album, most: int = 24) -> tuple[Wall, ...]:
     """Galleries of truth against reconstructions, one for each round and batch-norm mode."""
     seen = {setup_of(one): set(one["which"]) for one in results["identified"]}
     conditions: dict[tuple[str, str], dict[tuple[str, str], dict[int, JSON]]] = {}
@@ -169,12 +171,12 @@ def walls(results: JSON, directory: Path, most: int = 24) -> tuple[Wall, ...]:
                 name = setup_of(one)
                 pictures.append(
                     Picture(
-                        inline(directory, one["guess"]),
+                        inline(album, one["guess"]),
                         tuple(scores[name, image]),
                         image in seen.get(name, ()),
                     )
                 )
-            strips.append(Strip(inline(directory, truths[image]), names[image], tuple(pictures)))
+            strips.append(Strip(inline(album, truths[image]), names[image], tuple(pictures)))
         left_out = len(truths) - len(strips)
         galleries.append(Wall(condition(training, batchnorm), tuple(heads), tuple(strips), left_out))
     return tuple(galleries)
@@ -190,7 +192,7 @@ def condition(training: str, batchnorm: str) -> str:
     return rounds.get(training, f"round {training}").capitalize() + modes.get(batchnorm, "")
 
 
-def inline(directory: Path, file: str) -> str:
+def inline(album: Album, file: str) -> str:
     """A study's picture as a data address, so that the page stands alone.
 
     The name comes from a file that others may have written, so only a study's own pictures are taken, and only
@@ -198,12 +200,12 @@ def inline(directory: Path, file: str) -> str:
     """
     if not re.fullmatch(PICTURE, file):
         raise StudyError(f"The results name '{file}', which is no picture of a study: they may be hostile.")
-    return data_address(directory / file)
+    return data_address(decode_image(album.read(file), file))
 
 
-def data_address(path: Path) -> str:
-    """A picture as a data address; only what decodes as one."""
-    content = to_png(read_image(path))
+def data_address(pixels: np.ndarray) -> str:
+    """8-bit pixels (H, W, C) as a data address of a PNG picture."""
+    content = to_png(pixels)
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 

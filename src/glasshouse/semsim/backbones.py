@@ -11,12 +11,12 @@ from glasshouse.semsim.network import Embedding, Network, Perceptual
 
 DEFAULT = "alexnet"
 
-#: A fresh network by seed, trained as a whole as in the paper (Figure 7B).
-FRESH: Mapping[str, Callable[[int], Network]] = {
-    "lenet": lambda seed: Embedding("lenet:spread=0.1", seed=seed),  # the attacked LeNet's own spread trains badly
-    "resnet18": lambda seed: Embedding("resnet18", seed=seed),
-    "resnet50": lambda seed: Embedding("resnet50", seed=seed),
-    "mobilenet_v2": lambda seed: Embedding("mobilenet_v2", seed=seed),
+#: Networks that are trained as a whole from fresh weights, as in the paper (Figure 7B): the SPEC of each.
+FRESH: Mapping[str, str] = {
+    "lenet": "lenet:spread=0.1",  # the attacked LeNet's own spread trains badly
+    "resnet18": "resnet18",
+    "resnet50": "resnet50",
+    "mobilenet_v2": "mobilenet_v2",
 }
 #: A network by seed whose published weights stay as they are, and of which only what it adds is trained.
 PRETRAINED: Mapping[str, Callable[[int], Network]] = {"alexnet": partial(Perceptual.pretrained, 96)}
@@ -25,8 +25,8 @@ PRETRAINED: Mapping[str, Callable[[int], Network]] = {"alexnet": partial(Percept
 def build(backbone: str = DEFAULT, *, pretrained: bool | None = None, seed: int = 0) -> Network:
     """A network on a backbone; without a word on weights, published ones where there are some."""
     checks.one_of("backbone", backbone, (*PRETRAINED, *FRESH))
-    known = PRETRAINED if (backbone in PRETRAINED if pretrained is None else pretrained) else FRESH
-    if backbone not in known:
-        which = "with published weights" if known is PRETRAINED else "from fresh weights"
-        raise SettingError(f"backbone={backbone} cannot be trained {which}: use {', '.join(known)} for that.")
-    return known[backbone](seed)
+    published = backbone in PRETRAINED if pretrained is None else pretrained
+    if backbone not in (PRETRAINED if published else FRESH):
+        which, others = ("with published weights", PRETRAINED) if published else ("from fresh weights", FRESH)
+        raise SettingError(f"backbone={backbone} cannot be trained {which}: use {', '.join(others)} for that.")
+    return PRETRAINED[backbone](seed) if published else Embedding(FRESH[backbone], seed=seed)

@@ -11,8 +11,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 
+from glasshouse import checks
 from glasshouse.errors import GlasshouseError, WeightsError
 from glasshouse.files import write_atomic
+from glasshouse.semsim.backbones import FRESH
 from glasshouse.semsim.network import Embedding, Network, Perceptual
 
 SCHEMA = 1
@@ -86,6 +88,8 @@ def _built(file: Path, built: object) -> Network:
         size = int(built["size"])
         if built["kind"] == Perceptual.kind:
             return Perceptual(size)
+        # of others' files only known backbones are built: a SPEC could ask for any amount of memory
+        checks.one_of("backbone", str(built["backbone"]), tuple(FRESH.values()))
         return Embedding(str(built["backbone"]), size)
     except (KeyError, TypeError, ValueError, GlasshouseError) as error:
         raise WeightsError(f"{file} describes a network that cannot be built ({error}): train it again.") from error

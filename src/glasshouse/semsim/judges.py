@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 from sklearn.covariance import LedoitWolf
@@ -62,9 +63,12 @@ class Probe:
         write_atomic(file, to_safetensors(tensors, metadata={"eye": self.eye}))
 
     @classmethod
-    def load(cls, eye: str, file: Path) -> Probe:
-        """Read a judge back."""
-        return cls(eye, **load_file(file))
+    def load(cls, eye: str, file: Path) -> Probe | None:
+        """Read a judge back; None where there is none, or what is there is no judge."""
+        try:
+            return cls(eye, **load_file(file))
+        except (OSError, SafetensorError, TypeError):
+            return None
 
 
 TENSORS = ("weight", "bias", "centre", "scale", "classes")

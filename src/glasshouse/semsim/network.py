@@ -150,6 +150,27 @@ class Perceptual(Network):
         local = [(layer * scale.view(1, -1, 1)).flatten(1) for layer, scale in zip(layers, scales, strict=True)]
         return torch.cat([*local, self.semantic(self.summary(layers))], 1)
 
+    def distances(self, truth: Tensor, guess: Tensor) -> Tensor:
+        """As its base, without writing both vectors down."""
+        first, second = (self._parts(images) for images in (truth, guess))
+        squares = sum(
+            (one - other).square().sum(2) @ weights
+            for one, other, weights in zip(first, second, self._weights(), strict=True)
+        )
+        return torch.as_tensor(squares).sqrt()
+
+    def _parts(self, images: Tensor) -> list[Tensor]:
+        """Every layer, and last the semantic head, (N, channels, places), so that all have length one together."""
+        layers = self.layers(self.prepare(images))
+        parts = [*layers, self.semantic(self.summary(layers))[:, :, None]]
+        squares = sum(part.square().sum(2) @ weights for part, weights in zip(parts, self._weights(), strict=True))
+        length = torch.as_tensor(squares).sqrt().view(-1, 1, 1)
+        return [part / length for part in parts]
+
+    def _weights(self) -> list[Tensor]:
+        """How much each channel of each part counts."""
+        return [*self.importance().split(self.channels), self.weights.new_ones(self.head.out_features)]
+
     def layers(self, images: Tensor) -> list[Tensor]:
         """Of every layer (N, channels, places), each place of unit length at most, all places together as well."""
         found = [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk((images - self.mean) / self.std)]
@@ -206,12 +227,15 @@ def structure(images: Tensor, side: int) -> Tensor:
     The product of two is the structure that SSIM compares; flat windows have none.
     """
     small = F.interpolate(images.mean(1, keepdim=True), size=(side, side), mode="area")
-    windows = F.unfold(F.pad(small, (PATCH // 2,) * 4, mode="reflect"), PATCH)
+    padded = F.pad(small, (PATCH // 2,) * 4, mode="reflect")
     offsets = torch.arange(PATCH, device=images.device) - PATCH // 2
     line = torch.exp(-(offsets**2) / (2 * SIGMA**2))
-    share = torch.outer(line, line).flatten()[:, None] / line.sum() ** 2
-    centred = (windows - (share * windows).sum(1, keepdim=True)) * share.sqrt()
-    return centred / (centred.square().sum(1, keepdim=True) + FLAT**2).sqrt()
+    share = torch.outer(line, line) / line.sum() ** 2
+    moments = F.conv2d(torch.cat([padded, padded.square()], 1), share.expand(2, 1, -1, -1), groups=2).flatten(2)
+    mean, squares = moments.split(1, 1)
+    contrast = ((squares - mean.square()).clamp_min(0) + FLAT**2).sqrt()
+    found: Tensor = (F.unfold(padded, PATCH) - mean) * share.sqrt().view(-1, 1) / contrast
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

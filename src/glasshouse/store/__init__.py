@@ -1,21 +1,29 @@
 """The store: results and votes of one study in SQLite or PostgreSQL, with numbered migrations."""
 
+from glasshouse.store.album import FOLDER, Album, Carried, Pictures
 from glasshouse.store.ballots import Annotator, Confidence, Item, Kind, Overview, Progress, Role, Rules, Vote
 from glasshouse.store.database import DATABASE_FILE, Database
+from glasshouse.store.location import STORAGE_FILE, Location
 from glasshouse.store.mending import mend
 from glasshouse.store.store import CaseRecord, ImageRecord, ReconstructionRecord, Score, Store
 from glasshouse.store.votes import Votes
 
 __all__ = [
     "DATABASE_FILE",
+    "FOLDER",
+    "STORAGE_FILE",
+    "Album",
     "Annotator",
+    "Carried",
     "CaseRecord",
     "Confidence",
     "Database",
     "ImageRecord",
     "Item",
     "Kind",
+    "Location",
     "Overview",
+    "Pictures",
     "Progress",
     "ReconstructionRecord",
     "Role",

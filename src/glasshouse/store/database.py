@@ -17,13 +17,18 @@ from glasshouse import checks
 from glasshouse.errors import StudyError
 from glasshouse.failpoints import failpoint
 from glasshouse.store.migrations import migrate
+from glasshouse.urls import without_password
 
 DATABASE_FILE = "glasshouse.db"
 
 POSTGRESQL = "postgresql"
+DRIVER = "psycopg"
 
 #: What PostgreSQL holds while one transaction must run alone; any number that nobody else uses in this database.
 LOCK_NUMBER = 0x67_6C_61_73
+
+#: What PostgreSQL holds while a run works on a study.
+RUN_NUMBER = LOCK_NUMBER + 1
 
 
 class Queue:
@@ -57,7 +62,7 @@ class Database:
 
     def __init__(self, where: Path | str) -> None:
         self._engine = _sqlite(where) if isinstance(where, Path) else _by_url(where)
-        self.name = str(where) if isinstance(where, Path) else self._engine.url.render_as_string(hide_password=True)
+        self.name = str(where) if isinstance(where, Path) else without_password(where)
         self._server = self._engine.dialect.name == POSTGRESQL
         # SQLite lets writers wait by trying again and again; threads of one process wait in line instead
         self._turn: AbstractContextManager[None] = nullcontext() if self._server else Queue()
@@ -110,6 +115,21 @@ class Database:
         if self._server:
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": LOCK_NUMBER})
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the server's database for one run alone, as long as this connection lasts; a second run is refused."""
+        if not self._server:
+            yield
+            return
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            number = {"number": RUN_NUMBER}
+            if not connection.execute(text("SELECT pg_try_advisory_lock(:number)"), number).scalar_one():
+                raise StudyError(f"Another run is working on {self.name}: wait for it, or give another database.")
+            try:
+                yield
+            finally:
+                connection.execute(text("SELECT pg_advisory_unlock(:number)"), number)
+
     def write(self, statement: str, rows: Sequence[dict[str, Any]]) -> None:
         """Run one statement for each row, all or nothing."""
         if not rows:
@@ -124,17 +144,21 @@ class Database:
 
 
 def _by_url(where: str) -> Engine:
+    name = where.partition("://")[0]
     try:
         url = make_url(where)
         if url.get_backend_name() == "sqlite" and url.database:
             return _sqlite(Path(url.database))
-        if url.get_backend_name() == POSTGRESQL:
+        if name in (POSTGRESQL, "postgres"):  # as the server's own programs write it
+            url = url.set(drivername=f"{POSTGRESQL}+{DRIVER}")
+        if url.get_backend_name() == POSTGRESQL and "@" not in (url.host or ""):
             return _postgresql(url)
-    except (ArgumentError, NoSuchModuleError):
+    except (ArgumentError, NoSuchModuleError, ValueError):  # whose texts may hold a password
         pass
+    received = f"'{name}://...'" if "://" in where else "A text without '://'"  # the rest may hold a password
     raise StudyError(
-        f"'{where.partition('://')[0]}' is not a database that we know: "
-        "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE."
+        f"{received} is not a database that we know: write sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE, "
+        "and a password into PGPASSWORD or ~/.pgpass, or with %40 where it has an @."
     )
 
 
@@ -172,7 +196,7 @@ def _postgresql(url: URL) -> Engine:
 
 def _unusable(name: str, server: bool, error: DatabaseError) -> str:
     if server:
-        return f"{name} cannot be used ({_words(error)}): start the server, or mend the URL."
+        return f"{name} cannot be used ({_words(error)}): start the server, mend the URL, or set PGPASSWORD."
     return (
         f"{name} is not a usable database ({_words(error)}): see that its place can be written to and has room; if it "
         "is damaged, the command that made it mends it."

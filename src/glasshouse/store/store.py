@@ -69,6 +69,11 @@ class Store:
     def __init__(self, where: Path | str) -> None:
         self._database = Database(where)
 
+    @property
+    def name(self) -> str:
+        """The file or URL, without a password."""
+        return self._database.name
+
     def close(self) -> None:
         """Let go of the database."""
         self._database.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
@@ -19,6 +20,7 @@ from glasshouse import metrics as metric_room
 from glasshouse.defenses import Defense
 from glasshouse.errors import SettingError
 from glasshouse.files import sole_owner
+from glasshouse.store import Location
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import public_images
 from glasshouse.studies.case import Case
@@ -39,12 +41,18 @@ FEWEST_CLASSES = 10  # a model built for two labels would tell them by its shape
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a study is run; nothing here changes its results."""
+    """How a study is run; nothing here changes its results.
+
+    ``store`` is the URL of a database and ``pictures`` a directory or a URL that fsspec knows, where those are not to
+    lie in the study's own directory. The first run settles both, and the directory remembers them.
+    """
 
     engine: str = "inline"
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
     address: str = "local"
     minutes: float | None = None
+    store: str | None = None
+    pictures: str | None = None
     progress: RunProgress = lambda done, total: None
     tuning_progress: RunProgress = lambda done, total: None
     training_progress: RunProgress = lambda done, total: None
@@ -59,6 +67,10 @@ class Running:
     def deadline(self) -> float:
         """When to stop where the work begins now, as a reading of ``time.monotonic``."""
         return float("inf") if self.minutes is None else time.monotonic() + 60 * self.minutes
+
+    def location(self, directory: Path) -> Location:
+        """Where the study of a directory keeps its results and pictures."""
+        return Location.asked(directory, self.store, self.pictures)
 
     def executor(self) -> Executor:
         """Where the cases are worked on."""
@@ -100,13 +112,13 @@ def audit_plan(
     """Run, or continue, the audit that a plan describes."""
     check_plan(plan)
     refuse_foreign(directory)
-    with sole_owner(directory):
+    with owned(directory, running) as location:
         materials = from_dataset(
             plan.dataset, plan.images, plan.seed, size=plan.size, root=root, download=download, public=plan.public
         )
         deadline = running.deadline()
         settle = _tuner(plan, materials, plan.dataset, running, deadline, root)
-        return _carry_out(plan, directory, materials, None, running, deadline, settle)
+        return _carry_out(plan, location, materials, None, running, deadline, settle)
 
 
 def audit(
@@ -182,11 +194,20 @@ def audit(
     directory = Path(mkdtemp(prefix="glasshouse-") if out is None else out)
     running = Running(engine=engine, workers=workers or os.cpu_count() or 1, progress=progress)
     refuse_foreign(directory)
-    with sole_owner(directory):
+    with owned(directory, running) as location:
         module = None if isinstance(model, str) else model
         deadline = running.deadline()
         settle = _tuner(plan, materials, None, running, deadline)
-        return _carry_out(plan, directory, materials, module, running, deadline, settle)[0]
+        return _carry_out(plan, location, materials, module, running, deadline, settle)[0]
+
+
+@contextmanager
+def owned(directory: Path, running: Running) -> Iterator[Location]:
+    """Hold a study for this run alone, its directory and its database, and say where it keeps things."""
+    with sole_owner(directory):
+        location = running.location(directory)
+        with location.held():
+            yield location
 
 
 def _texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
@@ -227,20 +248,21 @@ def _tuner(
 
 def _carry_out(
     plan: Plan,
-    directory: Path,
+    location: Location,
     materials: Materials,
     module: nn.Module | None,
     running: Running,
     deadline: float,
     settle: Settle,
 ) -> tuple[AuditResult, Summary]:
-    study = prepare(plan, directory, materials, module, settle=settle)
+    study = prepare(plan, location, materials, module, settle=settle)
     try:
         study.store.reset(check_pictures(study))
         try:
             summary = run(
                 study.cases,
                 study.store,
+                study.album,
                 study.bench,
                 executor=running.executor(),
                 deadline=deadline,

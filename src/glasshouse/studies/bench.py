@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,13 @@ from torch import Tensor, nn
 from glasshouse import attacks, defenses
 from glasshouse.functional.threads import one_thread
 from glasshouse.models.own import load_weights
-from glasshouse.store import ImageRecord
+from glasshouse.store import Carried, ImageRecord, Pictures
 from glasshouse.studies.assignment import assigned
 from glasshouse.studies.case import Case
 from glasshouse.studies.conditions import USUAL, Conditions
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.pictures import load_picture, to_pixels
-from glasshouse.studies.public import load_public
+from glasshouse.studies.public import load_public, public_file
 from glasshouse.studies.victim import Shared, message, share
 from glasshouse.types import Batches, BatchNorm, ImageSpec, Observation, Progress
 
@@ -45,29 +44,56 @@ class Bench:
     """All a worker needs; it can be sent to another process.
 
     ``images`` are those of all data sets by their places, ``specs`` what the images of each data set look like.
-    ``module`` is a model given as an object; without it the model is built from its SPEC or factory.
+    ``module`` is a model given as an object; without it the model is built from its SPEC or factory. ``files`` are
+    those that came along to a machine without the study's directory.
     """
 
     directory: Path
+    pictures: Pictures
     images: tuple[ImageRecord, ...]
     specs: Mapping[str, ImageSpec]
     module: nn.Module | None = None
+    files: Mapping[str, np.ndarray] | None = None
     _built: dict[tuple[str, str, str], nn.Module] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel without the networks built here: a worker builds its own, from SPEC or file and weights."""
-        return {**self.__dict__, "_built": {}}
+        """Travel without the networks built here, and with the pictures that a worker could not reach by itself."""
+        pictures = self.pictures if self.pictures.near else self._carried()
+        return {**self.__dict__, "pictures": pictures, "_built": {}}
 
-    def packed(self) -> PackedBench:
-        """The same bench for a machine that cannot read this one's files."""
-        folders = ("models", "public")
-        files = [self.directory / image.file for image in self.images]
-        files += [file for name in folders for file in sorted((self.directory / name).glob("*.safetensors"))]
-        return PackedBench(self, {str(file.relative_to(self.directory)): file.read_bytes() for file in files})
+    def packed(self) -> Bench:
+        """The same bench for a machine that cannot read this one's files: it has their contents with it.
+
+        They are arrays because Ray keeps arrays once on each machine, for all its workers.
+        """
+        found = [
+            file for name in ("models", "public") for file in sorted((self.directory / name).glob("*.safetensors"))
+        ]
+        files = {
+            str(file.relative_to(self.directory)): np.frombuffer(file.read_bytes(), dtype=np.uint8) for file in found
+        }
+        return replace(self, pictures=self._carried(), files=files)
+
+    def _carried(self) -> Carried:
+        return Carried.of(self.pictures, (image.file for image in self.images))
+
+    @contextmanager
+    def _file(self, name: str) -> Iterator[Path]:
+        """A file of the study; one that came with the bench lies on disk only while it is read, for nobody else."""
+        if self.files is None:
+            yield self.directory / name
+            return
+        with TemporaryDirectory(prefix="glasshouse-") as folder:
+            file = Path(folder) / Path(name).name
+            file.write_bytes(self.files[name].tobytes())
+            yield file
 
     def known(self, case: Case) -> Tensor | None:
         """The public images (M, C, H, W) that the attacker of a case learns from."""
-        return load_public(self.directory, case.public) if case.public else None
+        if not case.public:
+            return None
+        with self._file(public_file(case.public)) as file:
+            return load_public(file, case.public)
 
     def perform(self, cases: Sequence[Case], progress: Progress) -> list[Outcome]:
         """Share, attack, assign: cases of one task from beginning to end, on one thread.
@@ -131,37 +157,23 @@ class Bench:
     def batch(self, places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """The attacked images (N, C, H, W) and labels (N,) at some places."""
         records = [self.images[place] for place in places]
-        images = torch.stack([load_picture(self.directory, one.file, one.sha256) for one in records])
+        images = torch.stack([load_picture(self.pictures, one.file, one.sha256) for one in records])
         return images, torch.tensor([one.label for one in records])
 
     def network(self, case: Case) -> nn.Module:
         """The model of a case with the weights that it names."""
         key = case.dataset, case.architecture, case.weights  # fresh weights of two models may be the same
         if key not in self._built:
-            file = self.directory / "models" / f"{case.weights}.safetensors"
-            image = self.specs[case.dataset]
-            model = trained_network(case.model, image, file) if self.module is None else self.module
-            if self.module is not None:
-                load_weights(model, file)
+            with self._file(f"models/{case.weights}.safetensors") as file:
+                model = self._loaded(case, file)
             self._built = {key: model.eval()}  # one at a time: two rounds may share one module
         return self._built[key]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PackedBench:
-    """A bench with the files that it reads, which it lays out again in a directory of the machine it came to."""
-
-    bench: Bench
-    files: Mapping[str, bytes]
-
-    def unpacked(self) -> Bench:
-        """A bench that can be worked on here; its directory goes when this process ends."""
-        directory = Path(mkdtemp(prefix="glasshouse-"))
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        for name, content in self.files.items():
-            (directory / name).parent.mkdir(exist_ok=True)
-            (directory / name).write_bytes(content)
-        return replace(self.bench, directory=directory)
+    def _loaded(self, case: Case, weights: Path) -> nn.Module:
+        if self.module is None:
+            return trained_network(case.model, self.specs[case.dataset], weights)
+        load_weights(self.module, weights)
+        return self.module
 
 
 def blank_observation(

@@ -39,20 +39,13 @@ ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
-class Parcel(Protocol[JobT_contra, ResultT_co]):
-    """A workbench on its way to a machine that cannot read this one's files."""
-
-    def unpacked(self) -> Workbench[JobT_contra, ResultT_co]:
-        """The workbench where it came to."""
-
-
 class Workbench(Protocol[JobT_contra, ResultT_co]):
     """All a worker needs for jobs of one kind; ``module`` is a model given as an object, which cannot travel."""
 
     module: nn.Module | None
 
-    def packed(self) -> Parcel[JobT_contra, ResultT_co]:
-        """The same bench, ready to be sent to another machine."""
+    def packed(self) -> Workbench[JobT_contra, ResultT_co]:
+        """The same bench for a machine that cannot read this one's files."""
 
     def perform(self, jobs: Sequence[JobT_contra], progress: Progress) -> Sequence[ResultT_co]:
         """Work on the jobs of one task; a result for each."""

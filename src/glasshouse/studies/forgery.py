@@ -18,6 +18,7 @@ from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.functional.threads import one_thread
 from glasshouse.metrics import Metric
 from glasshouse.registry import complete_spec
+from glasshouse.store import Album
 from glasshouse.studies.judge import Judge, train_judge
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
 from glasshouse.training import Samples
@@ -199,7 +200,7 @@ def _pictures(out: Path, truth: Tensor, samples: Tensor) -> tuple[tuple[str, str
     """Pairs of an image of the target and a sample; which image stands beside which sample means nothing."""
 
     def kept(kind: str, at: int, image: Tensor) -> str:
-        return save_picture(out, opaque_name("forgery", kind, str(at)), to_pixels(image))[0]
+        return save_picture(Album.of(out), opaque_name("forgery", kind, str(at)), to_pixels(image))[0]
 
     pairs = zip(truth, samples, strict=False)
     return tuple((kept("truth", at, one), kept("sample", at, two)) for at, (one, two) in enumerate(pairs))

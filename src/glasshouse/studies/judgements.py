@@ -13,7 +13,7 @@ from torch import Tensor
 from glasshouse.errors import DataError, StudyError
 from glasshouse.semsim.eyes import EYES
 from glasshouse.semsim.judges import Way, voter_name
-from glasshouse.store import DATABASE_FILE, Item, Kind, Store, Vote, Votes
+from glasshouse.store import Item, Kind, Location, Store, Vote, Votes
 from glasshouse.studies.pictures import fingerprint, read_picture, to_pixels
 from glasshouse.types import JSON
 from glasshouse.votes.items import DEGRADED
@@ -144,9 +144,10 @@ class _Cast:
 
 def _votes(study: Path, kind: Kind) -> tuple[list[Item], list[tuple[str, Vote]]]:
     """The items of a study, and its votes of one kind with who gave each."""
-    if not (study / DATABASE_FILE).is_file():
+    location = Location.of(study)
+    if not location.exists():
         raise StudyError(f"{study} holds no study: give the --out of an audit, or what 'annotate import' made.")
-    votes = Votes(study / DATABASE_FILE)
+    votes = Votes(location.database)
     try:
         names = {one.id: one.name for one in votes.annotators()}
         return votes.items(), [(names[vote.annotator], vote) for vote in votes.votes(kind)]
@@ -178,7 +179,9 @@ class _Pictures:
 
     def __init__(self, study: Path, items: Sequence[Item]) -> None:
         self.study = study
-        store = Store(study / DATABASE_FILE)
+        location = Location.of(study)
+        self.album = location.album
+        store = Store(location.database)
         try:
             self.facts = {case.key: case.described for case in store.cases()}
             images = {image.place: image for image in store.images()}
@@ -198,7 +201,7 @@ class _Pictures:
         """The original of an item, or None where it is not public."""
         if item.original not in self.files:
             return None
-        picture = read_picture(self.study, self.files[item.original])
+        picture = read_picture(self.album, self.files[item.original])
         named = self.classes.get(item.place, item.truth)
         return Original(self.datasets.get(item.place, IMPORTED), named, picture)
 
@@ -211,7 +214,7 @@ class _Pictures:
             owner=owner,
             condition=item.condition,
             facts=self.facts.get(item.case_key, {}),
-            picture=read_picture(self.study, str(item.image)),
+            picture=read_picture(self.album, str(item.image)),
             hits=cast.hits,
             grades=cast.grades,
         )

@@ -18,7 +18,7 @@ from glasshouse.files import write_atomic
 from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.eyes import EYES
 from glasshouse.semsim.judges import Way, voter_name
-from glasshouse.store import DATABASE_FILE, Item, Store, Vote, Votes
+from glasshouse.store import Item, Location, Store, Vote, Votes
 from glasshouse.studies.panel import FOLDER, Originals, Seat, Skill, lessons_for, seated
 from glasshouse.studies.pictures import read_picture
 from glasshouse.studies.runner import RunProgress
@@ -53,9 +53,10 @@ def judge(
     """Let each eye vote on all originals, reconstructions and degraded copies that it has not voted on yet."""
     for eye in eyes:
         checks.one_of("eyes", eye, tuple(EYES))
-    if not (directory / DATABASE_FILE).is_file():
+    location = Location.of(directory)
+    if not location.exists():
         raise StudyError(f"{directory} holds no study: run 'glasshouse audit --out {directory}' first.")
-    votes = Votes(directory / DATABASE_FILE)
+    votes = Votes(location.database)
     try:
         prepare(directory, votes, Questions(task=TASK, degraded=degraded, seed=seed), root=root)
         with one_thread():
@@ -100,12 +101,13 @@ def _enrolled(votes: Votes, eyes: Sequence[str]) -> dict[tuple[str, Way], str]:
 
 def _groups(directory: Path, items: Sequence[Item]) -> Iterator[tuple[Originals, list[Item]]]:
     """The originals of each data set and shape, and all that is asked about them."""
+    album = Location.of(directory).album
     asked = [item for item in items if item.task == TASK and item.image is not None]
     datasets = _datasets(directory)
     by_kind: defaultdict[tuple[str, torch.Size], list[tuple[Item, torch.Tensor]]] = defaultdict(list)
     for item in asked:
         if item.role == "original":
-            picture = read_picture(directory, str(item.image))
+            picture = read_picture(album, str(item.image))
             by_kind[datasets.get(item.place, IMPORTED), picture.shape].append((item, picture))
     for (dataset, _), found in by_kind.items():
         originals = Originals(dataset, tuple(item for item, _ in found), torch.stack([one for _, one in found]))
@@ -115,7 +117,7 @@ def _groups(directory: Path, items: Sequence[Item]) -> Iterator[tuple[Originals,
 
 def _datasets(directory: Path) -> dict[int, str]:
     """The data set of each attacked image, by its place."""
-    store = Store(directory / DATABASE_FILE)
+    store = Store(Location.of(directory).database)
     try:
         sources = {case.key: str(case.described["dataset"]) for case in store.cases()}
         return {one.place: sources[one.case_key] for one in store.reconstructions()}
@@ -135,9 +137,10 @@ def _ballots(
     voters: Mapping[tuple[str, Way], str],
 ) -> list[Vote]:
     """The votes of the judges behind one eye, which looks at each picture once."""
+    album = Location.of(directory).album
     places = {item.original: place for place, item in enumerate(originals.items)}
     owners = torch.tensor([places[item.original] for item in items])
-    seen = EYES[seats[0].skill.eye](torch.stack([read_picture(directory, str(item.image)) for item in items]))
+    seen = EYES[seats[0].skill.eye](torch.stack([read_picture(album, str(item.image)) for item in items]))
     now = time.time()
     return [
         Vote(item.id, voters[seat.skill.eye, seat.skill.way], verdict.answer, when=now, grade=verdict.grade)
@@ -149,7 +152,12 @@ def _ballots(
 def skills(directory: Path) -> list[JSON]:
     """What the judges of a study can do: a list of :class:`Skill` as plain JSON."""
     file = directory / FOLDER / SKILLS_FILE
-    return list(json.loads(file.read_text(encoding="utf-8"))["judges"]) if file.is_file() else []
+    try:
+        return [dict(one) for one in json.loads(file.read_text(encoding="utf-8"))["judges"]]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError) as error:
+        raise StudyError(f"{file} is damaged ({error}): delete it, votes are kept elsewhere.") from error
 
 
 def _remember(directory: Path, skill: Skill) -> None:

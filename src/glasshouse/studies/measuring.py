@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glasshouse.errors import SettingError
 from glasshouse.metrics import Metric, create
-from glasshouse.store import DATABASE_FILE, Score, Store
+from glasshouse.store import Location, Score, Store
 from glasshouse.studies.judgements import Judgements, batches
 from glasshouse.studies.scoring import score_name
 from glasshouse.types import ImageSpec
@@ -51,7 +51,7 @@ def _key(judgements: Judgements, place: int) -> tuple[Path, str, int]:
 def _known(judgements: Judgements, name: str) -> dict[tuple[Path, str, int], float]:
     found: dict[tuple[Path, str, int], float] = {}
     for study in dict.fromkeys(guess.study for guess in judgements.guesses):
-        store = Store(study / DATABASE_FILE)
+        store = Store(Location.of(study).database)
         scores = store.scores()
         store.close()
         found |= {
@@ -64,6 +64,6 @@ def _known(judgements: Judgements, name: str) -> dict[tuple[Path, str, int], flo
 
 def _keep(fresh: dict[Path, list[Score]]) -> None:
     for study, scores in fresh.items():
-        store = Store(study / DATABASE_FILE)
+        store = Store(Location.of(study).database)
         store.add_scores(scores)
         store.close()

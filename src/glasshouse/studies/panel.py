@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +15,6 @@ from glasshouse import data
 from glasshouse.data import ImageSet, datasets
 from glasshouse.data.crops import photo_crops, photographs_in
 from glasshouse.errors import DataError, SettingError
-from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import share_interval
 from glasshouse.semsim.eyes import EYES
 from glasshouse.semsim.judges import LINEUP, NOTHING, VERSION, Lineup, Probe, Way, train_probe
@@ -216,16 +215,14 @@ def _unattacked(found: ImageSet, originals: Originals, seed: int) -> tuple[Tenso
 
 
 def _probe(eye: str, lessons: Lessons, directory: Path, seed: int) -> tuple[Probe, Interval]:
-    """A probe and its accuracy on clean images, kept in the study's directory."""
+    """A probe, kept in the study's directory, and its accuracy on clean images."""
     file = directory / FOLDER / f"{lessons.key(eye, seed)}.safetensors"
-    if not file.exists():
-        train_probe(eye, lessons.images[lessons.taught], lessons.labels[lessons.taught], seed).save(file)
     probe = Probe.load(eye, file)
-    notes = file.with_suffix(".json")
-    if not notes.exists():
-        right = int((probe(lessons.images[lessons.held]) == lessons.labels[lessons.held]).sum())
-        write_atomic(notes, json.dumps(asdict(share_interval(right, len(lessons.held)))).encode())
-    return probe, Interval(**json.loads(notes.read_text(encoding="utf-8")))
+    if probe is None:
+        probe = train_probe(eye, lessons.images[lessons.taught], lessons.labels[lessons.taught], seed)
+        probe.save(file)
+    right = int((probe(lessons.images[lessons.held]) == lessons.labels[lessons.held]).sum())
+    return probe, share_interval(right, len(lessons.held))
 
 
 def _among(probabilities: Tensor, candidates: Tensor) -> Tensor:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
-from glasshouse.data.images import read_image
+from glasshouse.data.images import decode_image
 from glasshouse.data.pixels import to_pixels, to_png, to_tensor
-from glasshouse.errors import StudyError
-from glasshouse.files import write_atomic
+from glasshouse.errors import PictureError
+from glasshouse.store import FOLDER, Album, Pictures
 
 __all__ = [
     "fingerprint",
@@ -27,36 +26,28 @@ __all__ = [
 
 
 def picture_file(name: str) -> str:
-    """Where a picture of that name lies in a study's directory."""
-    return f"images/{name}.png"
+    """What a picture of that name is called in a study."""
+    return f"{FOLDER}/{name}.png"
 
 
-def save_picture(directory: Path, name: str, pixels: np.ndarray) -> tuple[str, str]:
-    """Write a picture as ``images/NAME.png``; return its relative path and the SHA-256 of its pixels."""
+def save_picture(album: Album, name: str, pixels: np.ndarray) -> tuple[str, str]:
+    """Write a picture as ``images/NAME.png``; return what it is called and the SHA-256 of its pixels."""
     file = picture_file(name)
-    write_atomic(directory / file, to_png(pixels))
+    album.write(file, to_png(pixels))
     return file, fingerprint(pixels)
 
 
-def load_picture(directory: Path, file: str, sha256: str) -> Tensor:
+def load_picture(pictures: Pictures, file: str, sha256: str) -> Tensor:
     """Read a stored picture back as (C, H, W) in [0, 1]; refuse one that changed since it was written."""
-    path = directory / file
-    if not path.is_file():
-        raise StudyError(f"{path} is missing: run the same command again to make it anew.")
-    pixels = read_image(path)
+    pixels = decode_image(pictures.read(file), file)
     if fingerprint(pixels) != sha256:
-        raise StudyError(f"{path} was changed since it was written: delete it and run the same command again.")
+        raise PictureError(f"{file} was changed since it was written: delete it and run the same command again.")
     return to_tensor(pixels)
 
 
-def read_picture(directory: Path, file: str) -> Tensor:
-    """Read a picture that a database names as (C, H, W) in [0, 1]; no name leads out of the directory."""
-    path = (directory / file).resolve()
-    if not path.is_relative_to(directory.resolve()):
-        raise StudyError(f"{file} leads out of {directory}: this database was not made by Glasshouse.")
-    if not path.is_file():
-        raise StudyError(f"{directory / file} is missing: run the study again, or import its votes again.")
-    return to_tensor(read_image(path))
+def read_picture(pictures: Pictures, file: str) -> Tensor:
+    """Read a picture that a database names as (C, H, W) in [0, 1]; no name leads out of where pictures lie."""
+    return to_tensor(decode_image(pictures.read(file), file))
 
 
 def fingerprint(pixels: np.ndarray) -> str:

@@ -25,6 +25,7 @@ from glasshouse.errors import DataError, StudyError
 from glasshouse.files import write_atomic
 from glasshouse.functional.layout import planar
 from glasshouse.registry import setting
+from glasshouse.store import Album
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
 from glasshouse.studies.shuffled import (
     Budget,
@@ -208,7 +209,7 @@ def _write(
     shown = {"original": truth.images, "protected image": held.versions[0], **findings.pictures}
     pictures = {
         name: [
-            save_picture(out, opaque_name(name, str(place)), to_pixels(image.clamp(0, 1)))[0]
+            save_picture(Album.of(out), opaque_name(name, str(place)), to_pixels(image.clamp(0, 1)))[0]
             for place, image in enumerate(images[:SHOWN])
         ]
         for name, images in shown.items()

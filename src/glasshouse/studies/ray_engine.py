@@ -113,14 +113,14 @@ _benches: dict[str, Workbench[Any, Any]] = {}
 
 
 def _in_worker(name: str, parcel: list[Any], task: tuple[Any, ...]) -> list[Any]:
-    """Work on a task with the bench of that name, which is fetched and unpacked once in each worker process."""
+    """Work on a task with the bench of that name, which is fetched once in each worker process."""
     import ray
     import torch
 
     if name not in _benches:
         torch.set_num_threads(1)
         _benches.clear()  # one at a time: those of earlier stages are not needed any more
-        _benches[name] = ray.get(parcel[0]).unpacked()
+        _benches[name] = ray.get(parcel[0])
     return perform(_benches[name], task, lambda key, share: None)
 
 

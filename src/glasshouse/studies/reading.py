@@ -93,5 +93,5 @@ def read_grid(directory: Path) -> Grid:
     """The plan of a grid study; other kinds have no reconstructions to look at."""
     plan = read_plan(directory)
     if not isinstance(plan, Grid):
-        raise StudyError(f"{directory} is a study of federations, without reconstructions: see its study.json.")
+        raise StudyError(f"{directory} is a study of federations, without reconstructions: see 'study report'.")
     return plan

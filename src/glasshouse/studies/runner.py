@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from glasshouse.store import ReconstructionRecord, Store
+from glasshouse.store import Album, ReconstructionRecord, Store
 from glasshouse.studies.bench import Bench, Outcome
 from glasshouse.studies.case import Case
 from glasshouse.studies.executors import Executor, Failure
@@ -35,6 +35,7 @@ class Summary:
 def run(
     cases: Sequence[Case],
     store: Store,
+    album: Album,
     bench: Bench,
     *,
     executor: Executor,
@@ -70,7 +71,7 @@ def run(
                 store.fail(case.key(), outcome.reason)
                 failed += 1
             else:
-                keep(case, outcome, store, bench)
+                keep(case, outcome, store, album)
                 done += 1
         over.add(task[0].key())
         shares.pop(task[0].key(), None)
@@ -78,12 +79,12 @@ def run(
     return Summary(len(cases), found, done, failed)
 
 
-def keep(case: Case, outcome: Outcome, store: Store, bench: Bench) -> None:
+def keep(case: Case, outcome: Outcome, store: Store, album: Album) -> None:
     """Write the pictures first and the case last, so that a case that is there has its pictures."""
     key = case.key()
     records = []
     for place, pixels in zip(case.images, outcome.pixels, strict=True):
-        file, sha256 = save_picture(bench.directory, opaque_name(key, str(place)), pixels)
+        file, sha256 = save_picture(album, opaque_name(key, str(place)), pixels)
         records.append(ReconstructionRecord(key, place, file, sha256))
     facts = {
         "objective": finite_or_none(outcome.objective),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glasshouse.errors import DataError, StudyError, WeightsError
+from glasshouse.errors import DataError, PictureError, WeightsError
 from glasshouse.metrics import Metric, SetMetric, create
 from glasshouse.registry import complete_spec
 from glasshouse.store import ReconstructionRecord, Score
@@ -97,7 +97,7 @@ def score(study: Study, subject: Subject, known_measures: Measures, progress: Ru
     ]
     for start in range(0, len(todo), CHUNK):
         chunk = todo[start : start + CHUNK]
-        guesses = torch.stack([load_picture(study.directory, one.file, one.sha256) for one in chunk])
+        guesses = torch.stack([load_picture(study.album, one.file, one.sha256) for one in chunk])
         truth = truths[[one.place - first for one in chunk]]
         values = {name: metric(truth, guesses) for name, metric in single.items()}
         values[told] = identified(truth, guesses, subject.gallery).float()
@@ -112,7 +112,7 @@ def set_value(study: Study, subject: Subject, text: str, records: Sequence[Recon
     if reason is not None or not isinstance(metric, SetMetric):
         return reason or f"{text} is not a metric of sets"
     truth, _ = study.bench.batch(tuple(one.place for one in records))
-    guess = torch.stack([load_picture(study.directory, one.file, one.sha256) for one in records])
+    guess = torch.stack([load_picture(study.album, one.file, one.sha256) for one in records])
     try:
         metric.update(truth, guess)
         return metric.compute()
@@ -186,7 +186,7 @@ def check_pictures(study: Study) -> list[str]:
     bad = set()
     for one in study.store.reconstructions():
         try:
-            load_picture(study.directory, one.file, one.sha256)
-        except (StudyError, DataError):
+            load_picture(study.album, one.file, one.sha256)
+        except (PictureError, DataError):
             bad.add(one.case_key)
     return sorted(bad)

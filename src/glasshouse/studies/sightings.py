@@ -21,6 +21,7 @@ from glasshouse.functional.threads import one_thread
 from glasshouse.metrics import Metric
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec
+from glasshouse.store import Album
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels, to_tensor
 from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat
 
@@ -134,7 +135,7 @@ class Scene:
     ) -> tuple[tuple[str, str], ...]:
         def kept(kind: str, at: int, image: Tensor) -> str:
             name = opaque_name(victim.name, str(victim.round), complete_spec(attack), kind, str(at))
-            return save_picture(self.out, name, to_pixels(image))[0]
+            return save_picture(Album.of(self.out), name, to_pixels(image))[0]
 
         pairs = zip(truth[:SHOWN], guesses[:SHOWN], strict=True)
         return tuple((kept("truth", at, one), kept("guess", at, two)) for at, (one, two) in enumerate(pairs))

@@ -22,7 +22,7 @@ from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic, write_onc
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec, to_spec
-from glasshouse.store import DATABASE_FILE, ImageRecord, Store, mend
+from glasshouse.store import Album, ImageRecord, Location, Store
 from glasshouse.studies.bench import Bench, blank_observation
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
@@ -51,10 +51,11 @@ def as_planned(cases: Sequence[Case], bench: Bench, choices: Choices) -> Sequenc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """An opened study: its store, its cases, the bench they are worked on and the images they are about."""
+    """An opened study: its store, its pictures, its cases, the bench they are worked on and what they are about."""
 
     directory: Path
     store: Store
+    album: Album
     cases: tuple[Case, ...]
     bench: Bench
     subjects: tuple[Subject, ...]
@@ -71,13 +72,19 @@ class Victim:
 
 
 def prepare(
-    plan: Plan, directory: Path, materials: Materials, module: nn.Module | None = None, *, settle: Settle = as_planned
+    plan: Plan,
+    location: Location,
+    materials: Materials,
+    module: nn.Module | None = None,
+    *,
+    settle: Settle = as_planned,
 ) -> Study:
-    """Make or continue the study of a plan in a directory; nothing is attacked yet.
+    """Make or continue the study of a plan at its place; nothing is attacked yet.
 
     All that can be refused is refused before anything is written, and the plan is written before any image.
     ``settle`` may change the settings of attacks, which it does by practising.
     """
+    directory, album = location.directory, location.album
     refuse_foreign(directory)
     if (directory / PLAN_FILE).exists() and not plan.continues(from_toml(directory / PLAN_FILE)):
         raise StudyError(
@@ -89,15 +96,17 @@ def prepare(
     attack_list = usable_attacks(plan, spec, audited)
     known = public_images_for(materials, attack_list, plan.seed)
     subject = Subject.of(plan.dataset, spec, materials)
-    mend(directory / DATABASE_FILE)
-    refuse_other_images(directory, [subject])
-    sweep(directory, directory / "images", directory / "models", directory / "report")
+    location.mend()
+    refuse_other_images(location, [subject])
+    sweep(directory, directory / "models", directory / "report")
     write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
-    subject.save(directory)
+    location.save()
+    album.prepare()
+    subject.save(album)
     victims = [Victim(name, model, _keep_weights(directory, plan, name, model)) for name, model in rounds.items()]
     public = "" if known is None else save_public(directory, known)
     given = None if module is None else victims[0].model
-    bench = Bench(directory, subject.records, {plan.dataset: spec}, module=given)
+    bench = Bench(directory, album, subject.records, {plan.dataset: spec}, module=given)
     choices = Choices.of(directory)
     if plan.memory is not None and not choices.together:
         fitting = images_at_once(audited, spec, plan.memory)
@@ -105,10 +114,10 @@ def prepare(
         choices.save()
     expanded = list(expand(plan, attack_list, victims, subject.records, architecture_of(plan, module), public))
     cases = tuple({case.key(): case for case in settle(expanded, bench, choices)}.values())
-    store = Store(directory / DATABASE_FILE)
+    store = Store(location.database)
     store.add_images(subject.records)
     store.add_cases((case.key(), case.described()) for case in cases)
-    return Study(directory, store, cases, bench, (subject,), choices)
+    return Study(directory, store, album, cases, bench, (subject,), choices)
 
 
 def refuse_foreign(directory: Path) -> None:

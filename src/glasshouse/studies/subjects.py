@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
 from glasshouse.errors import StudyError
-from glasshouse.files import write_once
-from glasshouse.store import DATABASE_FILE, ImageRecord, Store
+from glasshouse.store import Album, ImageRecord, Location, Store
 from glasshouse.studies.materials import Materials
 from glasshouse.studies.pictures import fingerprint, opaque_name, picture_file, to_pixels, to_png
 from glasshouse.types import ImageSpec
@@ -53,19 +51,20 @@ class Subject:
         """Where its images stand among all."""
         return tuple(record.place for record in self.records)
 
-    def save(self, directory: Path) -> None:
+    def save(self, album: Album) -> None:
         """Write the images, without loss."""
         for record, own in zip(self.records, self.pixels, strict=True):
-            write_once(directory / record.file, to_png(own))
+            album.write(record.file, to_png(own))
 
 
-def refuse_other_images(directory: Path, subjects: Iterable[Subject]) -> None:
-    """Refuse a directory whose study began with other images."""
-    if not (directory / DATABASE_FILE).exists():
+def refuse_other_images(location: Location, subjects: Iterable[Subject]) -> None:
+    """Refuse a directory, or a database, whose study began with other images."""
+    if not location.exists():
         return
-    store = Store(directory / DATABASE_FILE)
+    store = Store(location.database)
     before = store.images()
     store.close()
     planned = {record.place: record for subject in subjects for record in subject.records}
     if any(record != planned.get(record.place) for record in before):
-        raise StudyError(f"{directory} belongs to a study of other images: choose another --out, or delete it.")
+        where = location.directory if location.storage.store is None else store.name
+        raise StudyError(f"{where} belongs to a study of other images: choose another --out, or delete it.")

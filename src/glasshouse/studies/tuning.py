@@ -69,7 +69,7 @@ def tuned_cases(
     At the deadline, a reading of ``time.monotonic``, no further search begins. Cases that have none yet stay as they
     are, so that they count as to be done; nothing attacks them, because the time is over.
     """
-    practice = PracticeBench(bench.directory, bench.images, bench.specs, bench.module, public=public)
+    practice = PracticeBench(bench.directory, bench.pictures, bench.images, bench.specs, bench.module, public=public)
     groups: dict[str, Case] = {}
     for case in cases:
         groups.setdefault(_group(case, public, fixed_steps), case)

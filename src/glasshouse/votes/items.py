@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from glasshouse import checks
-from glasshouse.data.images import read_image
+from glasshouse.data.images import decode_image
 from glasshouse.data.pixels import to_pixels, to_tensor
 from glasshouse.defenses.csvar import CSVAR
 from glasshouse.errors import StudyError
 from glasshouse.registry import setting, to_spec
 from glasshouse.semsim.degradations import degraded
-from glasshouse.store import DATABASE_FILE, CaseRecord, ImageRecord, Item, ReconstructionRecord, Role, Store, Votes
+from glasshouse.store import Album, CaseRecord, ImageRecord, Item, Location, ReconstructionRecord, Role, Store, Votes
 from glasshouse.votes.bundle import opaque
 from glasshouse.votes.candidates import candidates, look
 from glasshouse.votes.pictures import keep
@@ -55,7 +55,7 @@ class Questions:
 class _Results:
     """What a study's directory holds, the data set of each image, and which originals the votes know already."""
 
-    directory: Path
+    album: Album
     datasets: dict[int, str]
     images: dict[int, ImageRecord]
     conditions: dict[str, str]
@@ -117,9 +117,10 @@ class _Draft:
 
 def _results(study: Path, votes: Votes) -> _Results | None:
     """What a study found, or None where nothing was attacked in it."""
-    if not (study / DATABASE_FILE).is_file():
+    location = Location.of(study)
+    if not location.exists():
         return None
-    store = Store(study / DATABASE_FILE)
+    store = Store(location.database)
     try:
         images = {image.place: image for image in store.images()}
         cases = store.cases()
@@ -136,7 +137,7 @@ def _results(study: Path, votes: Votes) -> _Results | None:
     known = {item.place: item.original for item in ours}
     attacked = {place: image for place, image in images.items() if place in datasets}
     originals = {place: known.get(place) or opaque() for place in attacked}
-    return _Results(study, datasets, attacked, conditions, reconstructions, originals)
+    return _Results(location.album, datasets, attacked, conditions, reconstructions, originals)
 
 
 def condition(case: CaseRecord) -> str:
@@ -185,7 +186,7 @@ def _answers(
     found = dict(fixed)
     for dataset in dict.fromkeys(results.datasets[image.place] for image in images):
         some = [image for image in images if results.datasets[image.place] == dataset]
-        pictures = [read_image(results.directory / image.file) for image in some]
+        pictures = [decode_image(results.album.read(image.file), image.file) for image in some]
         scored = look(pictures, [image.class_name for image in some], dataset, asked.candidates, root)
         for image, scores in zip(some, scored.scores, strict=True):
             found[image.place] = task.answers(candidates(image.class_name, scored.classes, scores, asked.candidates))
@@ -194,7 +195,7 @@ def _answers(
 
 def _changed(results: _Results, original: ImageRecord, change: Change) -> str:
     """Keep what a change makes of an original."""
-    return keep(results.directory, change(read_image(results.directory / original.file)))
+    return keep(results.album, change(decode_image(results.album.read(original.file), original.file)))
 
 
 def _shuffled(pixels: np.ndarray) -> np.ndarray:

@@ -143,6 +143,18 @@ def test_batch_norm_goes_into_a_convolution_that_nobody_else_looks_at(group):
     assert kinds == [ConvLayer, BatchNormLayer, FoldedLayer, BatchNormLayer, LinearLayer]
 
 
+def test_batch_norm_is_folded_only_where_places_outnumber_the_values_of_a_kernel():
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    model = lively(nn.Sequential(*layers, nn.Linear(4, 10))).double()
+    engine, loop = Tape(model, 1), Loop(model, 1)
+    for size, folds in ((8, True), (4, False), (6, True)):
+        guess, labels, target = problem(model, 1, spec=ImageSpec(3, size, size, 10))
+        found, reference = (one.step(guess, labels, one.pack(target), Cosine())[1] for one in (engine, loop))
+        assert float((found - reference).abs().max() / reference.abs().max()) < 1e-9
+        assert engine.layers[0].folds is folds
+
+
 @pytest.mark.parametrize("seen", ["conv1", "bn1.bias", "bn2.weight", "10"])
 def test_only_some_parameters_seen(seen):
     model = lively(models.create("resnet20:width=4", SPEC, seed=1)).double()

@@ -5,11 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
-from glasshouse.errors import SettingError
+from glasshouse.errors import SettingError, StudyError
+from glasshouse.store import DATABASE_FILE, Store
+from glasshouse.studies.audit import Running
 from glasshouse.studies.federations import program
+from glasshouse.studies.federations.comparison import compare
 from glasshouse.studies.federations.plan import Federations
+from glasshouse.studies.federations.results import FOLDER, RESULT_FILE, lines
+from glasshouse.studies.federations.status import status
+from glasshouse.studies.federations.targets import targets_of
+from glasshouse.studies.grid.plan import Grid, to_toml
 
 pytest.importorskip("flwr", reason="needs glasshouse[federated]")
 
@@ -19,41 +27,106 @@ PLAN = Federations(defenses=("csvar",), rounds=2, clients=2, images=60, watched=
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     directory = tmp_path_factory.mktemp("study")
-    return directory, program.carry_out(PLAN, directory)
+    return directory, program.carry_out(PLAN, directory, Running())[1]
 
 
 def test_everything_is_measured_once(study):
     directory, summary = study
     assert (summary.done, summary.failed) == (1, 0)
-    again = program.carry_out(PLAN, directory)
+    _, again = program.carry_out(PLAN, directory, Running())
     assert (again.found, again.done) == (1, 0)
-    (row,) = json.loads((directory / program.RESULT_FILE).read_text())["rows"]
+    (row,) = json.loads((directory / RESULT_FILE).read_text())["rows"]
     assert set(row["accuracy"]) == {"clean", "protected"}
     assert set(row["membership"]) == {"1", "2"}
     assert set(row["membership"]["2"]) == {"loss, clean", "loss, protected"}
     assert 0 <= row["accuracy"]["clean"]["test"]["mean"] <= 1
 
 
-def test_an_attack_more_is_asked_of_what_is_trained(study):
+def test_a_kept_curve_has_the_area_that_was_measured(study):
+    (row,) = json.loads((study[0] / RESULT_FILE).read_text())["rows"]
+    for asked in row["membership"].values():
+        for one in asked.values():
+            area = np.trapezoid(one["roc"]["tpr"], one["roc"]["fpr"])
+            assert area == pytest.approx(one["auc"]["mean"], abs=0.02)  # the curve was thinned
+
+
+def test_status_lines_and_comparison_come_from_the_study(study):
     directory, _ = study
+    found = status(PLAN, directory)
+    assert (found.targets.done, found.targets.left, found.unit) == (1, 0, "federations")
+    table = lines(directory)
+    assert {line.round for line in table if line.attack} == {1, 2}
+    (right,) = [one for one in table if (one.measure, one.query) == ("accuracy on test images", "protected")]
+    (row,) = json.loads((directory / RESULT_FILE).read_text())["rows"]
+    assert right.mean == row["accuracy"]["protected"]["test"]["mean"]
+    assert {one.difference.mean for one in compare(directory, directory)} == {0.0}
+
+
+def test_an_attack_more_is_another_result_of_the_same_training():
     more = dataclasses.replace(PLAN, membership=("loss", "loss:signal=entropy"))
-    assert program._read(directory / program.FOLDER / program.name_of(next(PLAN.federations())), PLAN) is not None
-    assert program._read(directory / program.FOLDER / program.name_of(next(PLAN.federations())), more) is None
+    (one,), (two,) = targets_of(PLAN, None), targets_of(more, None)
+    assert one.key() != two.key()
+    assert one.folder == two.folder
+
+
+def changed(tmp_path, pixel: int):
+    """The key of a federation on images of which one pixel has this value."""
+    images = np.random.default_rng(0).integers(0, 256, (12, 8, 8), dtype=np.uint8)
+    images[3, 4, 5] = pixel
+    labels = np.arange(12) % 2
+    np.savez(tmp_path / "own.npz", x_train=images, y_train=labels, x_test=images[:4], y_test=labels[:4])
+    from glasshouse.federated.holdings import open_pool
+
+    open_pool.cache_clear()  # as in another run
+    (target,) = targets_of(dataclasses.replace(PLAN, datasets=(str(tmp_path / "own.npz"),), images=None), None)
+    return target.key(), target.folder
+
+
+def test_other_pixels_are_another_federation(tmp_path):
+    first, again, other = changed(tmp_path, 1), changed(tmp_path, 1), changed(tmp_path, 2)
+    assert first == again
+    assert set(first).isdisjoint(other)
+
+
+def test_another_version_of_a_defense_is_another_federation(monkeypatch):
+    from glasshouse.defenses.csvar import CSVAR
+
+    (target,) = targets_of(PLAN, None)
+    before = target.key(), target.folder
+    monkeypatch.setattr(CSVAR, "version", CSVAR.version + 1)
+    assert {target.key(), target.folder}.isdisjoint(before)
+
+
+def test_patience_and_spelling_change_no_key():
+    (one,) = targets_of(PLAN, None)
+    patient = dataclasses.replace(one, federation=dataclasses.replace(one.federation, timeout=7.0, split="iid"))
+    assert patient.key() == one.key()
 
 
 def test_a_federation_that_cannot_be_says_why_and_is_tried_again(tmp_path):
     plan = dataclasses.replace(PLAN, datasets=("nowhere.npz",))
     for _ in range(2):
-        assert program.carry_out(plan, tmp_path).failed == 1
-        (row,) = json.loads((tmp_path / program.RESULT_FILE).read_text())["rows"]
-        assert "nowhere.npz" in row["failed"]
+        found, summary = program.carry_out(plan, tmp_path, Running())
+        assert summary.failed == 1
+        assert "nowhere.npz" in found["rows"][0]["failed"]
+    assert [reason for _, reason in status(plan, tmp_path).failures] == [found["rows"][0]["failed"]]
 
 
-def test_damage_is_measured_again(tmp_path):
-    folder = tmp_path / "one"
-    folder.mkdir()
-    (folder / program.MEASURED).write_text("{")
-    assert program._read(folder, PLAN) is None
+def test_when_the_time_is_over_nothing_is_begun(tmp_path):
+    found, summary = program.carry_out(PLAN, tmp_path, Running(minutes=0))
+    assert summary.left == 1
+    assert found["rows"][0]["pending"]
+    assert not (tmp_path / FOLDER).exists()
+    assert status(PLAN, tmp_path).targets.left == 1
+
+
+def test_results_lie_where_the_run_is_told(tmp_path):
+    store = f"sqlite:///{tmp_path}/other.db"
+    program.carry_out(PLAN, tmp_path / "study", Running(minutes=0, store=store))
+    assert not (tmp_path / "study" / DATABASE_FILE).exists()
+    opened = Store(tmp_path / "other.db")
+    assert [one.described["defense"] for one in opened.targets()] == ["csvar"]
+    opened.close()
 
 
 @pytest.mark.parametrize("wrong", [{"extra": ("a | b",)}, {"watched": (3,)}, {"defenses": ()}])
@@ -65,3 +138,10 @@ def test_wrong_plans_are_refused(wrong):
 def test_single_models_have_one_seed():
     plan = Federations(models=("mlp", "lenet"), single=("lenet",), seeds=(0, 1), defenses=("none",))
     assert [(one.model, one.seed) for one in plan.federations()] == [("mlp", 0), ("mlp", 1), ("lenet", 0)]
+
+
+def test_a_study_of_another_kind_is_left_alone(tmp_path):
+    (tmp_path / "study.toml").write_text(to_toml(Grid()))
+    with pytest.raises(StudyError, match="of another kind"):
+        program.carry_out(PLAN, tmp_path, Running(minutes=0))
+    assert (tmp_path / "study.toml").read_text() == to_toml(Grid())

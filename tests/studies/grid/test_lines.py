@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from glasshouse.errors import SettingError, StudyError
 from glasshouse.store import DATABASE_FILE, Score, Store
+from glasshouse.studies.audit import Running
+from glasshouse.studies.export import export, to_csv, to_parquet
 from glasshouse.studies.grid.comparison import compare
-from glasshouse.studies.grid.export import export, to_csv, to_parquet
-from glasshouse.studies.grid.lines import lines
+from glasshouse.studies.grid.lines import Line, lines
+from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.status import status
+from glasshouse.studies.reading import read_grid
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +44,8 @@ def test_seen_is_what_the_study_counts(finished, table):
 
 def test_csv_and_parquet_hold_the_same(table):
     parquet = pytest.importorskip("pyarrow.parquet")
-    written = list(csv.DictReader(io.StringIO(to_csv(table).decode())))
-    read = parquet.read_table(io.BytesIO(to_parquet(table))).to_pylist()
+    written = list(csv.DictReader(io.StringIO(to_csv(table, Line).decode())))
+    read = parquet.read_table(io.BytesIO(to_parquet(table, Line))).to_pylist()
     assert len(written) == len(read) == 12
     for one, two in zip(written, read, strict=True):
         assert one.keys() == two.keys()
@@ -50,13 +54,13 @@ def test_csv_and_parquet_hold_the_same(table):
 
 
 def test_a_table_without_lines_has_its_columns():
-    assert to_csv([]).decode().startswith("dataset,model,recipe")
-    assert to_parquet([])[:4] == b"PAR1"
+    assert to_csv([], Line).decode().startswith("dataset,model,recipe")
+    assert to_parquet([], Line)[:4] == b"PAR1"
 
 
 def test_an_unknown_suffix_is_refused(table, tmp_path):
     with pytest.raises(SettingError, match=r"\.csv or \.parquet"):
-        export(table, tmp_path / "table.xlsx")
+        export(table, Line, tmp_path / "table.xlsx")
 
 
 def test_a_study_does_not_differ_from_itself(finished):
@@ -86,16 +90,27 @@ def test_studies_without_a_common_setup_are_refused(finished, study):
 
 
 def test_status_counts_networks_cases_and_disk(finished):
-    found = status(finished)
+    found = status(read_grid(finished), finished)
     assert (found.targets.done, found.targets.left) == (4, 0)
     assert found.cases is not None
     assert (found.cases.done, found.cases.failed, found.cases.left) == (12, 0, 0)
     assert found.disk > (finished / "study.json").stat().st_size
 
 
+def test_two_ways_to_write_one_data_set_share_networks_and_have_lines_of_their_own(grid, tmp_path):
+    twice = "digits:size=16", "digits:size=16,split=test"
+    carry_out(replace(grid, datasets=twice, recipes=("none",), checkpoints=(2,)), tmp_path, Running())
+    table = lines(tmp_path)
+    assert [line.dataset for line in table] == [twice[0]] * 2 + [twice[1]] * 2
+    assert {line.accuracy for line in table} == {table[0].accuracy}
+    found = status(read_grid(tmp_path), tmp_path)
+    assert (found.targets.done, found.targets.left) == (1, 0)
+    assert found.cases is not None
+
+
 def test_status_before_any_run(finished, tmp_path):
     (tmp_path / "study.toml").write_bytes((finished / "study.toml").read_bytes())
-    found = status(tmp_path)
+    found = status(read_grid(tmp_path), tmp_path)
     assert (found.targets.left, found.cases) == (4, None)
     with pytest.raises(StudyError, match="no results"):
         lines(tmp_path)

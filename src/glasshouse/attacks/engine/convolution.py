@@ -6,6 +6,7 @@ unfolded inputs beat grouped convolutions on a CPU.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -68,6 +69,10 @@ class ConvLayer(Layer):
         """Weights as matrices."""
         weight, *rest = gradients
         return (weight.permute(0, 3, 4, 2, 1).reshape(len(weight), -1, self.outputs), *rest)
+
+    def places(self, x: Tensor) -> int:
+        """At how many places of an image the kernel is applied."""
+        return math.prod((size + 2 * self.padding - self.kernel) // self.stride + 1 for size in x.shape[2:])
 
     def forward(self, x: Tensor) -> Tensor:
         """The output; keeps the unfolded input."""

@@ -1,4 +1,4 @@
-"""A convolution and the batch norm behind it as one convolution: fewer passes over the values of a layer."""
+"""A convolution and the batch norm behind it, as one convolution where that takes fewer passes over many values."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ class FoldedLayer(Layer):
 
     Here m is the running mean and s = gamma / sqrt(variance + eps). By the chain rule a gradient by the weights and the
     bias of the one becomes gradients by all parameters of the two, and a direction of these one of the other.
+
+    Folding saves passes over the output and costs passes over the weights of every problem: where a layer has fewer
+    places than its kernel has values, the two are computed one after the other instead.
     """
 
     fresh = True
@@ -24,16 +27,18 @@ class FoldedLayer(Layer):
     def __init__(self, conv: ConvLayer, norm: BatchNormLayer) -> None:
         self.parameters = conv.parameters + norm.parameters
         self.group, self.moves = conv.group, conv.moves
-        self.conv, self.scale = conv, norm.scale
+        self.conv, self.norm, self.scale = conv, norm, norm.scale
         self.slope = norm.slope.flatten()
         self.centre = -norm.mean if conv.bias is None else conv.bias - norm.mean
         self.weight = conv.matrix
-        conv.hold(conv.weight * norm.slope[:, None], norm.bias + self.slope * self.centre)
+        folded = conv.weight * norm.slope[:, None], norm.bias + self.slope * self.centre
+        self.held = {False: (conv.weight, conv.bias), True: folded}  # by whether it folds
+        self.folds = False
 
     @property
     def kept(self) -> int:
-        """What the convolution keeps, and the direction of its weights."""
-        return self.conv.kept + self.weight.nbytes
+        """What the convolution keeps, and the direction of its weights or its output."""
+        return self.conv.kept + (self.weight.nbytes if self.folds else self.norm.x.nbytes)
 
     @staticmethod
     def fits(module: nn.Module) -> bool:
@@ -47,10 +52,18 @@ class FoldedLayer(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         """The output."""
-        return self.conv.forward(x)
+        folds = self.group * self.conv.places(x) >= self.weight.shape[1]
+        if folds != self.folds:
+            self.folds = folds
+            self.conv.hold(*self.held[folds])
+        y = self.conv.forward(x)
+        return y if folds else self.norm.forward(y)
 
     def back(self, d: Tensor) -> Parts:
         """The gradients by weights and bias of the one convolution, and from them those by all parameters."""
+        if not self.folds:
+            self.conv.gradients, self.norm.gradients = self.gradients[:-2], self.gradients[-2:]
+            return self.conv.back(*self.norm.back(d))
         given = self._given(self.gradients, len(d) // self.group)
         if given is None:
             self.conv.gradients = (None, None)
@@ -66,6 +79,9 @@ class FoldedLayer(Layer):
 
     def tangent(self, t: Tensor | None) -> Tensor | None:
         """Of the one convolution, whose weights and bias move with all parameters."""
+        if not self.folds:
+            self.conv.direction, self.norm.direction = self.direction[:-2], self.direction[-2:]
+            return self.norm.tangent(self.conv.tangent(t))
         given = self._given(self.direction, len(self.conv.d) // self.group)
         if given is None:
             self.conv.direction = (None, None)
@@ -80,7 +96,7 @@ class FoldedLayer(Layer):
 
     def tangent_back(self, d: Tensor) -> Parts:
         """Of the one convolution."""
-        return self.conv.tangent_back(d)
+        return self.conv.tangent_back(d) if self.folds else self.conv.tangent_back(*self.norm.tangent_back(d))
 
     def _given(self, parts: Parts, problems: int) -> list[Tensor] | None:
         """Tensors for all parameters: zeros for those that the attacker did not see, None if he saw none."""

@@ -125,7 +125,7 @@ class BatchNormLayer(Layer):
         self.x = x
         return torch.addcmul(self.offset, x, self.slope)
 
-    def back(self, d: Tensor) -> Parts:
+    def back(self, d: Tensor) -> tuple[Tensor]:
         """By weight and bias; the gradient by the input through the slope."""
         self.d = d
         weight, bias = self.gradients
@@ -134,7 +134,7 @@ class BatchNormLayer(Layer):
             matched = self.by_problem((d * self.x).sum((2, 3))).sum(1)
             _store(weight, (matched - total * self.mean) * self.scale)
             _store(bias, total)
-        return (d * self.slope if self.moves else None,)
+        return (d * self.slope,)
 
     def tangent(self, t: Tensor | None) -> Tensor | None:
         """The moved affine map on the input, and the map on the moved input."""
@@ -144,7 +144,7 @@ class BatchNormLayer(Layer):
             return moved if t is None else moved.addcmul_(t, self.slope)
         return offset + torch.zeros_like(self.x) if t is None else torch.addcmul(offset, t, self.slope)
 
-    def tangent_back(self, d: Tensor) -> Parts:
+    def tangent_back(self, d: Tensor) -> tuple[Tensor]:
         """Through the slope, and through the moved slope."""
         found = d * self.slope
         slope, _ = self._moved()

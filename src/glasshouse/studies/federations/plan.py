@@ -66,7 +66,3 @@ class Federations:
                     images=self.images,
                     seed=seed,
                 )
-
-    def continues(self, other: Federations) -> bool:
-        """Whether this plan may go on in the other's directory: always, for each federation has a place of its own."""
-        return isinstance(other, Federations)

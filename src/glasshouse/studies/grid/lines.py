@@ -8,9 +8,10 @@ from pathlib import Path
 
 from glasshouse.errors import StudyError
 from glasshouse.metrics import Metric, create
-from glasshouse.store import DATABASE_FILE, CaseRecord, ImageRecord, ReconstructionRecord, Store, Votes
+from glasshouse.store import CaseRecord, ImageRecord, Location, ReconstructionRecord, Store, Votes
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.grid.results import UNTRAINED
+from glasshouse.studies.grid.targets import spellings_of
 from glasshouse.studies.reading import read_grid
 from glasshouse.studies.scoring import IDENTIFIED, MARGINS, Scores, score_name, shows
 from glasshouse.votes.judgement import Judgement, judge
@@ -74,9 +75,10 @@ class _Known:
 def lines(directory: Path) -> list[Line]:
     """Every reconstruction that the plan asks for, in the order of the plan."""
     grid = read_grid(directory)
-    if not (directory / DATABASE_FILE).is_file():
+    location = Location.of(directory)
+    if not location.exists():
         raise StudyError(f"{directory} holds no results: run 'glasshouse study run {directory}' first.")
-    store, votes = Store(directory / DATABASE_FILE), Votes(directory / DATABASE_FILE)
+    store, votes = Store(location.database), Votes(location.database)
     try:
         known = _known(grid, store, votes)
         found = [one for one in store.reconstructions() if one.case_key in known.cases]
@@ -115,7 +117,8 @@ def _origins(store: Store) -> dict[tuple[str, str], tuple[str, int, int, float |
         for epoch, weights in one.outcome["weights"].items():
             recipe = UNTRAINED if int(epoch) == FRESH else facts["recipe"]
             origin = recipe, facts["seed"], int(epoch), one.outcome["accuracy"].get(epoch)
-            found.setdefault((facts["dataset"], weights), origin)
+            for dataset in spellings_of(facts):
+                found.setdefault((dataset, weights), origin)
     return found
 
 

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glasshouse.attacks.base import InversionAttack
-from glasshouse.errors import StudyError
-from glasshouse.files import sole_owner, sweep, write_atomic
-from glasshouse.store import DATABASE_FILE, Store, mend
-from glasshouse.studies.audit import Running, check_plan
+from glasshouse.files import write_atomic
+from glasshouse.studies.audit import Running, owned
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.executors import Failure
-from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
+from glasshouse.studies.grid.opening import Opened, open_grid
+from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.results import GridResult, collect
-from glasshouse.studies.grid.targets import Lessons, School, Target, Trained, targets_of, weights_name
-from glasshouse.studies.materials import Materials, from_dataset
+from glasshouse.studies.grid.targets import Target, Trained, is_whole, weights_file, weights_name
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
-from glasshouse.studies.plan import Plan
 from glasshouse.studies.public import save_public
 from glasshouse.studies.results import Table
 from glasshouse.studies.runner import Summary, run
 from glasshouse.studies.scoring import check_pictures, measures, score
 from glasshouse.studies.study import (
-    PLAN_FILE,
     Study,
     Victim,
     architecture_of,
@@ -38,22 +34,8 @@ from glasshouse.studies.study import (
     refuse_foreign,
     usable_attacks,
 )
-from glasshouse.studies.subjects import Subject, refuse_other_images
+from glasshouse.studies.subjects import Subject
 from glasshouse.studies.tuning import CALIBRATION, tuned_cases
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Opened:
-    """A grid study on disk, all its networks planned: what can be refused has been."""
-
-    directory: Path
-    grid: Grid
-    store: Store
-    school: School
-    targets: tuple[Target, ...]
-    materials: Mapping[str, Materials]
-    subjects: tuple[Subject, ...]
-    root: Path | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,48 +47,13 @@ class Done:
     result: GridResult
 
 
-def open_grid(grid: Grid, directory: Path, *, root: Path | None = None, download: bool = False) -> Opened:
-    """Make or continue the study of a plan in a directory that the caller owns; nothing is trained yet."""
-    refuse_foreign(directory)
-    if (directory / PLAN_FILE).exists() and not grid.continues(from_toml(directory / PLAN_FILE)):
-        raise StudyError(
-            f"{directory} belongs to a study of other images (see its {PLAN_FILE}): use another directory."
-        )
-    for model in grid.models:
-        check_plan(grid.audit(grid.datasets[0], model))
-    materials = {
-        name: from_dataset(name, grid.images, grid.seed, size=None, root=root, download=download, public=grid.public)
-        for name in grid.datasets
-    }
-    lessons = {
-        name: Lessons.of(name, grid.training_images, grid.seed, own.images, root=root, download=download)
-        for name, own in materials.items()
-    }
-    targets = tuple(targets_of(grid, lessons))
-    subjects: list[Subject] = []
-    for name, own in materials.items():
-        subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
-    _refuse_useless(grid, lessons, materials)
-    mend(directory / DATABASE_FILE)
-    refuse_other_images(directory, subjects)
-    sweep(directory, directory / "images", directory / "models", directory / "report")
-    if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
-        write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
-    for subject in subjects:
-        subject.save(directory)
-    store = Store(directory / DATABASE_FILE)
-    store.add_images(record for subject in subjects for record in subject.records)
-    store.add_targets((target.key(), target.described()) for target in targets)
-    return Opened(directory, grid, store, School(lessons), targets, materials, tuple(subjects), root)
-
-
 def carry_out(
     grid: Grid, directory: Path, running: Running, *, root: Path | None = None, download: bool = False
 ) -> Done:
     """Train what is not trained yet, then attack what is not attacked yet, and write down what is known by then."""
     refuse_foreign(directory)
-    with sole_owner(directory):
-        opened = open_grid(grid, directory, root=root, download=download)
+    with owned(directory, running) as location:
+        opened = open_grid(grid, location, root=root, download=download)
         try:
             deadline = running.deadline()
             try:
@@ -128,6 +75,7 @@ def attack(study: Study, running: Running, deadline: float) -> Summary:
     return run(
         study.cases,
         study.store,
+        study.album,
         study.bench,
         executor=running.executor(),
         deadline=deadline,
@@ -186,6 +134,7 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
     choices = Choices.of(opened.directory)
     bench = Bench(
         opened.directory,
+        opened.album,
         tuple(record for subject in opened.subjects for record in subject.records),
         {subject.dataset: subject.image for subject in opened.subjects},
     )
@@ -195,7 +144,7 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
             for case in _cases(opened, subject, model, bench, choices, running, deadline):
                 cases.setdefault(case.key(), case)
     opened.store.add_cases((key, case.described()) for key, case in cases.items())
-    return Study(opened.directory, opened.store, tuple(cases.values()), bench, opened.subjects, choices)
+    return Study(opened.directory, opened.store, opened.album, tuple(cases.values()), bench, opened.subjects, choices)
 
 
 def _cases(
@@ -254,7 +203,7 @@ def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[st
                 continue
             rounds.add(target.round(epoch))
             name = facts[target.key()]["weights"][str(epoch)]
-            network = trained_network(model, subject.image, _weights(opened.directory, name))
+            network = trained_network(model, subject.image, weights_file(opened.directory, name))
             yield Victim(target.round(epoch), network.eval(), name)
 
 
@@ -264,22 +213,10 @@ def _public(opened: Opened, subject: Subject, attacks: list[tuple[str, Inversion
     return "" if found is None else save_public(opened.directory, found)
 
 
-def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> None:
-    """Refuse attacks that cannot work, on fresh networks: trained ones are of the same shape."""
-    from glasshouse.models import own
-
-    for name in grid.datasets:
-        for model in grid.models:
-            plan: Plan = grid.audit(name, model)
-            network = own.build(model, lessons[name].spec, seed=0).eval()
-            own.inspect(network, lessons[name].spec)
-            usable_attacks(plan, materials[name].spec, audited_networks(plan, [network]))
-
-
 def _keep(opened: Opened, target: Target, trained: Trained) -> None:
     """Write the weights first and the target last, so that a target that is there has its weights."""
     for content in trained.weights.values():
-        write_atomic(_weights(opened.directory, weights_name(content)), content)
+        write_atomic(weights_file(opened.directory, weights_name(content)), content)
     opened.store.finish_target(target.key(), trained.facts())
 
 
@@ -288,14 +225,6 @@ def _lost(opened: Opened) -> list[str]:
     bad = []
     for record in opened.store.targets():
         files = record.outcome.get("weights", {}).values() if record.state == "done" else ()
-        if not all(_whole(_weights(opened.directory, name), name) for name in files):
+        if not all(is_whole(weights_file(opened.directory, name)) for name in files):
             bad.append(record.key)
     return bad
-
-
-def _whole(file: Path, name: str) -> bool:
-    return file.is_file() and weights_name(file.read_bytes()) == name
-
-
-def _weights(directory: Path, name: str) -> Path:
-    return directory / "models" / f"{name}.safetensors"

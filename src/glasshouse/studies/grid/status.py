@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from glasshouse.store import DATABASE_FILE, CaseRecord, Store
+from glasshouse.store import CaseRecord, Location, Store
 from glasshouse.studies.grid.plan import Grid
-from glasshouse.studies.reading import read_grid
+from glasshouse.studies.grid.targets import spellings_of
 from glasshouse.types import JSON
 
 
@@ -32,24 +32,28 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a study is; cases are counted once every network is trained, until then ``cases`` is None."""
+    """How far a study is; cases are counted once every network is trained, until then ``cases`` is None.
+
+    ``unit`` is what is trained: networks or federations, which have no cases.
+    """
 
     title: str
     targets: Count
     cases: Count | None
     failures: tuple[tuple[str, str], ...]
     disk: int
+    unit: str = "networks"
 
     def to_json(self) -> JSON:
         """The status as plain JSON."""
         return dataclasses.asdict(self)
 
 
-def status(directory: Path) -> Status:
+def status(grid: Grid, directory: Path) -> Status:
     """Look at a study; nothing is locked and nothing is written."""
-    grid = read_grid(directory)
-    targets, cases = _records(directory)
-    networks = Count.of(targets, _networks(grid))
+    targets, cases = records(directory)
+    repeated = sum(len(spellings_of(one.described)) - 1 for one in targets)
+    networks = Count.of(targets, _networks(grid) - repeated)
     named = [(_network(one), one) for one in targets] + [(_case(one), one) for one in cases]
     failures = tuple((name, one.reason or "unknown") for name, one in named if one.state == "failed")
     known = Count.of(cases, 0) if cases and not networks.left else None
@@ -65,11 +69,12 @@ def disk(directory: Path) -> int:
     return total
 
 
-def _records(directory: Path) -> tuple[list[CaseRecord], list[CaseRecord]]:
+def records(directory: Path) -> tuple[list[CaseRecord], list[CaseRecord]]:
     """What the store knows of the networks and cases that the plan asks for; nothing before the first run."""
-    if not (directory / DATABASE_FILE).is_file():
+    location = Location.of(directory)
+    if not location.exists():
         return [], []
-    store = Store(directory / DATABASE_FILE)
+    store = Store(location.database)
     try:
         targets, cases = store.targets(), store.cases()
     finally:

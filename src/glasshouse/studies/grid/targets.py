@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from glasshouse.types import JSON, ImageSpec, Progress
 
 VERSION = 1  # counts changes that change what is trained
 CROP = "crop"
+SPELLINGS = "spellings"  # of the data set of a network, in the store
 FEWEST = 2  # training images
 SPLITS: tuple[Split, Split] = ("train", "test")
 TESTED = 1000  # test images on which a target's accuracy is measured, at most
@@ -168,6 +169,16 @@ def weights_name(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:24]
 
 
+def weights_file(directory: Path, name: str) -> Path:
+    """Where weights of that name lie."""
+    return directory / "models" / f"{name}.safetensors"
+
+
+def is_whole(file: Path) -> bool:
+    """Whether a file of weights is there and holds what its name says."""
+    return file.is_file() and weights_name(file.read_bytes()) == file.stem
+
+
 @dataclass
 class School:
     """Where targets are trained: holds the images of every data set, and can be sent to another process."""
@@ -177,10 +188,6 @@ class School:
 
     def packed(self) -> School:
         """The same school for another machine: it reads no files."""
-        return self
-
-    def unpacked(self) -> School:
-        """The same school where it came to."""
         return self
 
     def perform(self, targets: Sequence[Target], progress: Progress) -> list[Trained]:
@@ -213,6 +220,21 @@ class School:
         client = DefendedClient(guard, torch.Generator().manual_seed(target.seed + 1))
         loss = fit(network, images, labels, recipe, client=client, after_epoch=keep, progress=progress)
         return Trained(weights, right, loss, time.perf_counter() - began)
+
+
+def described(targets: Iterable[Target]) -> Iterator[tuple[str, JSON]]:
+    """Each network once by its key, with all the ways in which the plan writes its data set."""
+    alike: dict[str, list[Target]] = {}
+    for target in targets:
+        alike.setdefault(target.key(), []).append(target)
+    for key, same in alike.items():
+        spellings = list(dict.fromkeys(target.dataset for target in same))
+        yield key, {**same[0].described(), SPELLINGS: spellings}
+
+
+def spellings_of(facts: JSON) -> list[str]:
+    """How the plan writes the data set of a network; studies of before knew one way only."""
+    return list(facts.get(SPELLINGS, [facts["dataset"]]))
 
 
 def targets_of(grid: Grid, lessons: Mapping[str, Lessons]) -> list[Target]:

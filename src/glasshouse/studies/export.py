@@ -1,4 +1,4 @@
-"""The lines of a grid study as a file: CSV, or Parquet with typed columns."""
+"""The lines of a study as a file: CSV, or Parquet with typed columns."""
 
 from __future__ import annotations
 
@@ -7,40 +7,47 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import TYPE_CHECKING, get_args, get_type_hints
 
 from glasshouse import checks
 from glasshouse.errors import SettingError
 from glasshouse.files import write_atomic
-from glasshouse.studies.grid.lines import Line
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 SCORES = "scores"  # the field that becomes a column for each metric
 
 
-def export(lines: Sequence[Line], file: Path) -> None:
+#: Lines of a table: dataclasses of one kind, which is given beside them because there may be none.
+Lines = Sequence["DataclassInstance"]
+Kind = type["DataclassInstance"]
+
+
+def export(lines: Lines, kind: Kind, file: Path) -> None:
     """Write the table to a file whose suffix says how."""
     suffix = file.suffix.lower()
     if suffix not in EXPORTERS:
         raise SettingError(f"{file} ends in '{suffix}': choose a name that ends in {' or '.join(EXPORTERS)}.")
-    write_atomic(file, EXPORTERS[suffix](lines))
+    write_atomic(file, EXPORTERS[suffix](lines, kind))
 
 
-def to_csv(lines: Sequence[Line]) -> bytes:
+def to_csv(lines: Lines, kind: Kind) -> bytes:
     """The table in UTF-8, with a line of column names; what has no value is an empty cell."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns(lines))
+    writer.writerow(columns(lines, kind))
     writer.writerows(values(line) for line in lines)
     return text.getvalue().encode()
 
 
-def to_parquet(lines: Sequence[Line]) -> bytes:
+def to_parquet(lines: Lines, kind: Kind) -> bytes:
     """The table with typed columns; needs pyarrow."""
     with checks.from_extra("annotate", "Parquet"):
         import pyarrow
         from pyarrow import parquet
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
-    schema = pyarrow.schema([(name, types[kind]) for name, kind in columns(lines).items()])
+    schema = pyarrow.schema([(name, types[plain]) for name, plain in columns(lines, kind).items()])
     rows = [values(line) for line in lines]
     table = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in schema]
     buffer = io.BytesIO()
@@ -48,19 +55,20 @@ def to_parquet(lines: Sequence[Line]) -> bytes:
     return buffer.getvalue()
 
 
-EXPORTERS: dict[str, Callable[[Sequence[Line]], bytes]] = {".csv": to_csv, ".parquet": to_parquet}
+EXPORTERS: dict[str, Callable[[Lines, Kind], bytes]] = {".csv": to_csv, ".parquet": to_parquet}
 
 
-def columns(lines: Sequence[Line]) -> dict[str, type]:
+def columns(lines: Lines, kind: Kind) -> dict[str, type]:
     """The names of the columns and their types, the metrics last."""
-    hints = get_type_hints(Line)
-    plain = {field.name: _plain(hints[field.name]) for field in fields(Line) if field.name != SCORES}
-    return plain | dict.fromkeys((metric for line in lines[:1] for metric in line.scores), float)
+    hints = get_type_hints(kind)
+    plain = {field.name: _plain(hints[field.name]) for field in fields(kind) if field.name != SCORES}
+    return plain | dict.fromkeys((metric for line in lines[:1] for metric in getattr(line, SCORES, ())), float)
 
 
-def values(line: Line) -> list[object]:
+def values(line: DataclassInstance) -> list[object]:
     """The cells of a line in the order of the columns."""
-    return [getattr(line, field.name) for field in fields(Line) if field.name != SCORES] + list(line.scores.values())
+    plain = [getattr(line, field.name) for field in fields(line) if field.name != SCORES]
+    return [*plain, *getattr(line, SCORES, {}).values()]
 
 
 def _plain(hint: type) -> type:

@@ -1,0 +1,81 @@
+"""Two studies of federations beside one another: differences of the same setups, paired by seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse.errors import StudyError
+from glasshouse.functional.intervals import mean_interval
+from glasshouse.studies.federations.results import Line, lines
+from glasshouse.types import JSON, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One measure of one setup in both studies: means over the seeds that both have, and second minus first.
+
+    ``images`` of the difference counts seeds. Of one seed the interval is the difference itself.
+    """
+
+    dataset: str
+    model: str
+    defense: str
+    round: int
+    query: str
+    attack: str
+    measure: str
+    first: float
+    second: float
+    difference: Interval
+
+    def to_json(self) -> JSON:
+        """The difference as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
+        found = dataclasses.asdict(self)
+        return {**found, **found.pop("difference")}
+
+
+#: The lines of one setup by seed.
+Setups = dict[tuple[object, ...], dict[int, Line]]
+
+
+def compare(first: Path, second: Path) -> list[Difference]:
+    """Every setup and measure that two studies share; studies without one are refused."""
+    one, two = _setups(first), _setups(second)
+    found = [
+        _difference([(line, two[setup][seed]) for seed, line in seeds.items() if seed in two[setup]])
+        for setup, seeds in one.items()
+        if seeds.keys() & two.get(setup, {}).keys()
+    ]
+    if not found:
+        raise StudyError(
+            f"{first} and {second} have no finished federation in common: compare studies whose plans share data sets, "
+            "models, defenses and seeds, as they are written."
+        )
+    return found
+
+
+def _setups(directory: Path) -> Setups:
+    found: Setups = defaultdict(dict)
+    for line in lines(directory):
+        found[line.setup][line.seed] = line
+    return found
+
+
+def _difference(pairs: Sequence[tuple[Line, Line]]) -> Difference:
+    line, _ = pairs[0]
+    return Difference(
+        line.dataset,
+        line.model,
+        line.defense,
+        line.round,
+        line.query,
+        line.attack,
+        line.measure,
+        sum(one.mean for one, _ in pairs) / len(pairs),
+        sum(two.mean for _, two in pairs) / len(pairs),
+        mean_interval([two.mean - one.mean for one, two in pairs]),
+    )

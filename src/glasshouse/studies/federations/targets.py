@@ -1,0 +1,115 @@
+"""Federations to train, each under a key that covers all that decides its result, its data among it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from glasshouse import defenses, models
+from glasshouse import membership as membership_room
+from glasshouse.errors import GlasshouseError
+from glasshouse.federated.holdings import Pool, dealt, open_pool
+from glasshouse.federated.plan import Federation
+from glasshouse.federated.splits import splits
+from glasshouse.registry import complete_spec
+from glasshouse.studies.federations.plan import Federations
+from glasshouse.types import JSON
+
+VERSION = 2  # counts changes that change what is trained or measured
+AS_WRITTEN = ("dataset", "test", "model", "defense", "split")  # the key covers what they mean instead
+PATIENCE = "timeout"  # which changes no result
+BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One federation: its plan, a hash of its images and labels, and what it is asked in which rounds."""
+
+    federation: Federation
+    data: str
+    membership: tuple[str, ...]
+    rounds: tuple[int, ...]
+
+    def key(self) -> str:
+        """The content hash under which its results are kept."""
+        return _digest([VERSION, self._training(), self._asking()])
+
+    @property
+    def folder(self) -> str:
+        """The name of the directory that it is trained in: another question needs no other training.
+
+        It covers how the plan is written, because that is what the directory itself holds on to.
+        """
+        return _digest([VERSION, self._training(), [getattr(self.federation, name) for name in AS_WRITTEN]])[:24]
+
+    def described(self) -> JSON:
+        """The target as plain JSON."""
+        names = {name: getattr(self.federation, name) for name in ("dataset", "model", "defense", "seed")}
+        return {**names, "data": self.data, "membership": list(self.membership), "rounds": list(self.rounds)}
+
+    def _training(self) -> list[object]:
+        """What decides the training: settings, data, and the version numbers of our algorithms."""
+        plan = self.federation
+        plain = {
+            name: value
+            for name, value in dataclasses.asdict(plan).items()
+            if name not in AS_WRITTEN and name != PATIENCE
+        }
+        guard = defenses.create(plan.defense)
+        specs = [complete_spec(models.models.create(plan.model)), complete_spec(splits.create(plan.split))]
+        return [plain, self.data, *specs, guard.complete_spec, list(guard.versions)]
+
+    def _asking(self) -> list[object]:
+        attacks = [membership_room.create(text) for text in self.membership]
+        return [[[complete_spec(one), one.version] for one in attacks], list(self.rounds)]
+
+
+def targets_of(plan: Federations, root: Path | None) -> list[Target]:
+    """Every federation of a plan; images of one data set are read once for each seed."""
+    digests: dict[tuple[object, ...], str] = {}
+    found = []
+    for federation in plan.federations():
+        same = federation.dataset, federation.seed
+        if same not in digests:
+            digests[same] = data_digest(federation, root)
+        found.append(Target(federation, digests[same], plan.membership, tuple(sorted({*plan.watched, plan.rounds}))))
+    return found
+
+
+def data_digest(plan: Federation, root: Path | None) -> str:
+    """A hash of what clients train on and of the test images, empty where they cannot be read: training says why."""
+    content = hashlib.sha256()
+    try:
+        test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+        names = plan.class_names(test.class_names)
+        for client in range(plan.clients):
+            holding = dealt(plan, client, names, root)
+            content.update(json.dumps([client, holding.labels.tolist()]).encode())
+            _add(content, _read(holding.pool, holding.places))
+        content.update(json.dumps([int(label) for label in test.labels]).encode())
+        _add(content, _read(test, range(len(test.labels))))
+    except GlasshouseError:
+        return ""
+    return content.hexdigest()[:24]
+
+
+def _read(pool: Pool, places: Iterable[int]) -> Iterator[torch.Tensor]:
+    """Images of a pool as they are in the first epoch, a few at a time."""
+    every = list(places)
+    for start in range(0, len(every), BATCH):
+        yield pool.read(every[start : start + BATCH], 0)
+
+
+def _add(content: hashlib._Hash, images: Iterable[torch.Tensor]) -> None:
+    for some in images:
+        content.update((some * 255).round().to(torch.uint8).numpy().tobytes())
+
+
+def _digest(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]

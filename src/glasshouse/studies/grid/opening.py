@@ -1,0 +1,81 @@
+"""A grid study is opened: what can be refused is, then plan, images and the list of its networks are on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from glasshouse.errors import StudyError
+from glasshouse.files import sweep, write_atomic
+from glasshouse.models.own import build, inspect
+from glasshouse.store import Album, Location, Store
+from glasshouse.studies.audit import check_plan
+from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
+from glasshouse.studies.grid.targets import Lessons, School, Target, described, targets_of
+from glasshouse.studies.materials import Materials, from_dataset
+from glasshouse.studies.study import PLAN_FILE, audited_networks, refuse_foreign, usable_attacks
+from glasshouse.studies.subjects import Subject, refuse_other_images
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A grid study on disk, all its networks planned: what can be refused has been."""
+
+    directory: Path
+    grid: Grid
+    store: Store
+    album: Album
+    school: School
+    targets: tuple[Target, ...]
+    materials: Mapping[str, Materials]
+    subjects: tuple[Subject, ...]
+    root: Path | None
+
+
+def open_grid(grid: Grid, location: Location, *, root: Path | None = None, download: bool = False) -> Opened:
+    """Make or continue the study of a plan at a place that the caller owns; nothing is trained yet."""
+    directory, album = location.directory, location.album
+    refuse_foreign(directory)
+    if (directory / PLAN_FILE).exists() and not grid.continues(from_toml(directory / PLAN_FILE)):
+        raise StudyError(
+            f"{directory} belongs to a study of other images (see its {PLAN_FILE}): use another directory."
+        )
+    for model in grid.models:
+        check_plan(grid.audit(grid.datasets[0], model))
+    materials = {
+        name: from_dataset(name, grid.images, grid.seed, size=None, root=root, download=download, public=grid.public)
+        for name in grid.datasets
+    }
+    lessons = {
+        name: Lessons.of(name, grid.training_images, grid.seed, own.images, root=root, download=download)
+        for name, own in materials.items()
+    }
+    targets = tuple(targets_of(grid, lessons))
+    subjects: list[Subject] = []
+    for name, own in materials.items():
+        subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
+    _refuse_useless(grid, lessons, materials)
+    location.mend()
+    refuse_other_images(location, subjects)
+    sweep(directory, directory / "models", directory / "report")
+    if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
+        write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
+    location.save()
+    album.prepare()
+    for subject in subjects:
+        subject.save(album)
+    store = Store(location.database)
+    store.add_images(record for subject in subjects for record in subject.records)
+    store.add_targets(described(targets))
+    return Opened(directory, grid, store, album, School(lessons), targets, materials, tuple(subjects), root)
+
+
+def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> None:
+    """Refuse attacks that cannot work, on fresh networks: trained ones are of the same shape."""
+    for name in grid.datasets:
+        for model in grid.models:
+            plan = grid.audit(name, model)
+            network = build(model, lessons[name].spec, seed=0).eval()
+            inspect(network, lessons[name].spec)
+            usable_attacks(plan, materials[name].spec, audited_networks(plan, [network]))
