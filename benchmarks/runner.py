@@ -13,6 +13,7 @@ import command_line
 from clock import row
 
 from glasshouse.reports import write_report
+from glasshouse.store import Location
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.executors import Executor, Finished, Inline, JobT, Local, ResultT, Watch, Workbench
 from glasshouse.studies.materials import from_dataset
@@ -74,7 +75,7 @@ def study(plan: Plan) -> Iterator:
     """A study of a plan that nobody has worked on yet."""
     with tempfile.TemporaryDirectory() as folder:
         images = from_dataset(plan.dataset, plan.images, plan.seed, size=plan.size, root=None, download=False)
-        opened = prepare(plan, Path(folder), images)
+        opened = prepare(plan, Location(Path(folder)), images)
         yield opened
         opened.store.close()
 
