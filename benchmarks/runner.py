@@ -18,8 +18,9 @@ from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.executors import Executor, Finished, Inline, JobT, Local, ResultT, Watch, Workbench
 from glasshouse.studies.materials import from_dataset
 from glasshouse.studies.plan import Plan
+from glasshouse.studies.runner import Summary
 from glasshouse.studies.runner import run as run_cases
-from glasshouse.studies.study import prepare
+from glasshouse.studies.study import Study, prepare
 
 IMAGES = 100
 SHORT, LONG = 1_000, 10_000  # cases
@@ -71,13 +72,19 @@ def resident() -> int:
 
 
 @contextmanager
-def study(plan: Plan) -> Iterator:
+def study(plan: Plan) -> Iterator[Study]:
     """A study of a plan that nobody has worked on yet."""
     with tempfile.TemporaryDirectory() as folder:
         images = from_dataset(plan.dataset, plan.images, plan.seed, size=plan.size, root=None, download=False)
         opened = prepare(plan, Location(Path(folder)), images)
         yield opened
         opened.store.close()
+
+
+def carried_out(opened: Study, executor: Executor, most_images: int | None = None) -> Summary:
+    """Work on every case of a study."""
+    parts = opened.cases, opened.store, opened.album, opened.bench
+    return run_cases(*parts, executor=executor, most_images=most_images)
 
 
 def digits(cases: int) -> Plan:
@@ -90,7 +97,7 @@ def timed(plan: Plan) -> tuple[int, float, float, Timed]:
     executor = Timed()
     wall, cpu = time.perf_counter(), time.process_time()
     with study(plan) as opened:
-        done = run_cases(opened.cases, opened.store, opened.bench, executor=executor).done
+        done = carried_out(opened, executor).done
         return done, time.perf_counter() - wall, time.process_time() - cpu, executor
 
 
@@ -114,7 +121,7 @@ def workers() -> dict[str, object]:
         for count, found in times.items():
             with study(plan) as opened:
                 began = time.perf_counter()
-                run_cases(opened.cases, opened.store, opened.bench, executor=Local(count), most_images=1)
+                carried_out(opened, Local(count), most_images=1)
                 found.append(time.perf_counter() - began)
     ratios = sorted(one / two for one, two in zip(times[1], times[2], strict=True))
     middle = ratios[TURNS // 2]
