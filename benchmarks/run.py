@@ -16,7 +16,18 @@ from pathlib import Path
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-NAMES = ("metrics", "loading", "command_line", "shuffling", "training", "attacks", "annotation", "semsim", "federation")
+NAMES = (
+    "metrics",
+    "loading",
+    "command_line",
+    "shuffling",
+    "training",
+    "attacks",
+    "runner",
+    "annotation",
+    "semsim",
+    "federation",
+)
 
 sys.path.insert(0, str(HERE))
 

@@ -7,8 +7,10 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,37 @@ from glasshouse.torchvision_cpu import allow_cpu_torchvision
 
 torch.set_num_threads(1)
 allow_cpu_torchvision()
+
+
+#: What processes that tests start need and what takes long to import.
+PRELOADED = (
+    "__main__",
+    "glasshouse.studies.audit",
+    "glasshouse.studies.grid.program",
+    "glasshouse.federated.apps",
+    "glasshouse.reports.page",
+    "glasshouse.cli.main",
+    "glasshouse.cli.screen",
+    "glasshouse.attacks.invgrad",
+    "glasshouse.data.photos",
+    "glasshouse.metrics.lpips",
+    "skimage.data",
+    "skimage.io",
+    "matplotlib.figure",
+    "glasshouse.annotate.serve",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "uvicorn.lifespan.on",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_server_for_all() -> Iterator[None]:
+    """The workers of studies come from the same server as the processes of tests: there is one in each process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("glasshouse.studies.executors.PRELOADED", PRELOADED)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -108,47 +141,47 @@ exec(program, {"__name__": "__main__"})
 def forks() -> ForkServerContext:
     """Starts processes from one server that has imported, once for all tests, what takes long."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        [
-            "__main__",
-            "glasshouse.studies.audit",
-            "glasshouse.reports.page",
-            "glasshouse.cli.main",
-            "glasshouse.cli.screen",
-            "glasshouse.attacks.invgrad",
-            "glasshouse.data.photos",
-            "glasshouse.metrics.lpips",
-            "skimage.data",
-            "skimage.io",
-            "matplotlib.figure",
-            "glasshouse.annotate.serve",
-            "sqlalchemy.dialects.postgresql.psycopg",
-            "uvicorn.lifespan.on",
-            "uvicorn.protocols.http.auto",
-            "uvicorn.protocols.websockets.auto",
-        ]
-    )
+    context.set_forkserver_preload(list(PRELOADED))
     return context
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def forked(forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A Python program with its words (``sys.argv[1:]``) in a process of its own, to which torch is no news."""
+@dataclass(frozen=True)
+class Started:
+    """A program that runs in a process of its own."""
 
-    def run(program: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    words: tuple[str, ...]
+    process: BaseProcess
+    printed: dict[str, str]
+
+    def ended(self) -> subprocess.CompletedProcess[str]:
+        """Wait for its end; how it ended and what it said."""
+        self.process.join()
+        out, errors = (Path(file).read_text(encoding="utf-8") for file in self.printed.values())
+        return subprocess.CompletedProcess(self.words, self.process.exitcode or 0, out, errors)
+
+
+@pytest.fixture
+def started(forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Started]:
+    """Starts a Python program with its words (``sys.argv[1:]``) in a process of its own, to which torch is no news."""
+
+    def start(program: str, *words: str, **environment: str) -> Started:
         folder = tmp_path_factory.mktemp("printed")
         printed = {name: str(folder / name) for name in ("out", "errors")}
         given = {"program": program, "words": ["glasshouse", *words], **printed}
         process = forks.Process(target=exec, args=(RUN, {**given, "environment": {**os.environ, **environment}}))
         process.start()
-        process.join()
-        out, errors = (Path(file).read_text(encoding="utf-8") for file in printed.values())
-        return subprocess.CompletedProcess(words, process.exitcode or 0, out, errors)
+        return Started(words, process, printed)
 
-    return run
+    return start
+
+
+@pytest.fixture
+def forked(started: Callable[..., Started]) -> Run:
+    """Runs a program in a process of its own until it ends."""
+    return lambda program, *words, **environment: started(program, *words, **environment).ended()
 
 
 @pytest.fixture

@@ -37,6 +37,16 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise StudyError(f"Cannot write {path} ({error.strerror}): choose another place or make room.") from error
 
 
+def write_once(path: Path, data: bytes) -> None:
+    """Write a file whose content never changes, unless it is there and whole."""
+    try:
+        whole = path.is_file() and path.read_bytes() == data
+    except OSError:  # a place that cannot be read: writing over it says why, or mends it
+        whole = False
+    if not whole:
+        write_atomic(path, data)
+
+
 def is_unfinished(path: Path) -> bool:
     """Whether a file is one that ``write_atomic`` was killed over."""
     return re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(UNFINISHED)}", path.name) is not None

@@ -12,6 +12,7 @@ import pkgutil
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -172,6 +173,12 @@ def _fields(cls: type) -> Iterator[dataclasses.Field[Any]]:
     return (field for field in dataclasses.fields(cls) if field.init and not field.metadata.get("secret"))
 
 
+@cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    """The types of a class's settings; a study of many cases asks often, and they take long to find."""
+    return get_type_hints(cls)
+
+
 def _text(value: object) -> str:
     return repr(value) if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -185,7 +192,7 @@ def _type_name(hint: Any) -> str:
 
 
 def _convert(kind: str, name: str, cls: type, key: str, text: str) -> Any:
-    hints: Mapping[str, Any] = get_type_hints(cls)
+    hints = _hints(cls)
     known = [field.name for field in _fields(cls)]
     if key not in known:
         raise UnknownNameError(f"setting of {kind} {name}", key, known)

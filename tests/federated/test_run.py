@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -110,7 +113,28 @@ def test_other_directories_are_refused(small, in_process, tmp_path):
         read_result(tmp_path / "full")
     (tmp_path / "out" / "rounds" / "000" / "round.json").write_text("{}")
     with pytest.raises(StudyError, match="cannot be read"):
-        federate(small, tmp_path / "out")
+        read_result(tmp_path / "out")
+
+
+@pytest.mark.soak
+def test_any_damaged_file_of_a_round_is_noticed_and_its_round_done_again(small, in_process, tmp_path, record_property):
+    whole = federate(small, tmp_path / "whole")
+    files = sorted(path.relative_to(whole.directory) for path in whole.directory.glob("rounds/*/*"))
+    final = (tmp_path / "whole" / "models" / "global.safetensors").read_bytes()
+    dice = random.Random(4)
+    for file in files:
+        out = Path(shutil.copytree(whole.directory, tmp_path / "out"))
+        content = bytearray((out / file).read_bytes())
+        content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+        (out / file).write_bytes(content)
+        again = federate(small, out)
+        assert [one.accuracy for one in again.rounds] == [one.accuracy for one in whole.rounds]
+        assert (out / "models" / "global.safetensors").read_bytes() == final
+        for one in files:
+            if one.name != "round.json":  # which says how long a round took
+                assert (out / one).read_bytes() == (whole.directory / one).read_bytes()
+        shutil.rmtree(out)
+    record_property("counted", f"{len(files)} files with one bit changed")
 
 
 def test_nobody_took_part(small, in_process, tmp_path):

@@ -30,8 +30,8 @@ def test_a_study_of_before_votes_keeps_its_results(database, tmp_path, monkeypat
     where = database or tmp_path / "glasshouse.db"
     with monkeypatch.context() as before:
         before.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
-        old = Store(where)
-        old.add_scores([Score("k", 0, "psnr", 1.0)])
+        old = Database(where)
+        old.write("INSERT INTO scores VALUES ('k', 0, 'psnr', :value)", [{"value": 1.0}])
         old.close()
     store, votes = Store(where), Votes(where)
     assert store.scores() == {("k", 0, "psnr"): 1.0}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
@@ -17,8 +19,11 @@ from glasshouse.errors import StudyError
 from glasshouse.files import sweep, write_atomic
 from glasshouse.types import JSON, finite_or_none
 
+log = logging.getLogger(__name__)
+
 GLOBAL = "global.safetensors"
 FACTS = "round.json"
+SUM = "sha256"  # under which a file of a round holds the checksum of all else in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +87,27 @@ class Ledger:
         """All finished rounds, from the first on."""
         found: list[Round] = []
         while (path := self.folder(len(found)) / FACTS).is_file():
-            try:
-                found.append(Round.from_json(json.loads(path.read_text(encoding="utf-8"))))
-            except (OSError, ValueError, TypeError, KeyError) as error:
-                raise StudyError(f"{path} cannot be read ({error}): choose another directory, or delete it.") from error
+            found.append(_read_facts(path))
         return found
+
+    def mend(self) -> None:
+        """Open the first damaged round again, and all behind it, which began with what it ended with."""
+        number = 0
+        while self._is_whole(number):
+            number += 1
+        for path in sorted(self.directory.glob(f"*/{FACTS}"))[number:]:
+            log.warning("%s or what belongs to it is damaged: its round is done again.", path)
+            path.unlink()
+
+    def _is_whole(self, number: int) -> bool:
+        """Whether all that a finished round wrote down is as it was written."""
+        try:
+            _read_facts(self.folder(number) / FACTS)
+            for path in (*sorted(self.folder(number).glob("*.safetensors")), self.folder(number + 1) / GLOBAL):
+                read_tensors(path)
+        except StudyError:
+            return False
+        return True
 
     def open(self, number: int, weights: Mapping[str, Tensor]) -> None:
         """Begin a round with the weights that clients are sent; what a killed run left of it is removed."""
@@ -102,7 +123,8 @@ class Ledger:
 
     def close(self, facts: Round) -> None:
         """Finish a round."""
-        text = json.dumps(facts.to_json(), indent=1, allow_nan=False)
+        found = facts.to_json()
+        text = json.dumps({**found, SUM: _sum_of(found)}, indent=1, allow_nan=False)
         write_atomic(self.folder(facts.number) / FACTS, text.encode())
 
     def sent(self, number: int) -> dict[str, Tensor]:
@@ -119,15 +141,41 @@ class Ledger:
         return read_tensors(self.folder(number) / f"client_{client}.safetensors")
 
     def _keep(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
-        write_atomic(path, to_safetensors({name: value.contiguous() for name, value in tensors.items()}))
+        whole = {name: value.contiguous() for name, value in tensors.items()}
+        write_atomic(path, to_safetensors(whole, metadata={SUM: _sum_of_tensors(whole)}))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Named tensors of a safetensors file."""
+    """Named tensors of a safetensors file; one that changed since the ledger wrote it is refused."""
     try:
-        return load_file(path)
+        found = load_file(path)
+        with safe_open(path, "pt") as file:
+            written = (file.metadata() or {}).get(SUM)
     except (OSError, SafetensorError) as error:
         raise StudyError(f"{path} cannot be read ({error}): is this the directory of a federation?") from error
+    if written not in (None, _sum_of_tensors(found)):
+        raise StudyError(f"{path} was changed since it was written: run the same command again to mend it.")
+    return found
+
+
+def _read_facts(path: Path) -> Round:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found.pop(SUM, None) not in (None, _sum_of(found)):
+            raise StudyError(f"{path} was changed since it was written: run the same command again to mend it.")
+        return Round.from_json(found)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StudyError(f"{path} cannot be read ({error}): run the same command again to mend it.") from error
+
+
+def _sum_of(found: JSON) -> str:
+    """SHA-256 of facts, however they are written down."""
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def _sum_of_tensors(tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of tensors with their names and shapes."""
+    return hashlib.sha256(to_safetensors(tensors)).hexdigest()
 
 
 def named(faults: Iterable[Fault]) -> list[str]:

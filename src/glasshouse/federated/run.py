@@ -84,6 +84,7 @@ def begun(plan: Federation, out: Path, *, root: Path | None = None, tell: Told =
     with sole_owner(out):
         sweep(out)
         write_atomic(out / PLAN_FILE, to_toml(plan).encode())
+        host.ledger.mend()
         for one in host.ledger.finished():
             tell(one)
         yield host

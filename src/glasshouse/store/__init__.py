@@ -4,6 +4,7 @@ from glasshouse.store.album import FOLDER, Album, Carried, Pictures
 from glasshouse.store.ballots import Annotator, Confidence, Item, Kind, Overview, Progress, Role, Rules, Vote
 from glasshouse.store.database import DATABASE_FILE, Database
 from glasshouse.store.location import STORAGE_FILE, Location
+from glasshouse.store.mending import mend
 from glasshouse.store.store import CaseRecord, ImageRecord, ReconstructionRecord, Score, Store
 from glasshouse.store.votes import Votes
 
@@ -31,4 +32,5 @@ __all__ = [
     "Store",
     "Vote",
     "Votes",
+    "mend",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, IntegrityError, NoSuchModuleError, ProgrammingError
 
 from glasshouse import checks
 from glasshouse.errors import StudyError
@@ -85,23 +85,30 @@ class Database:
         What need not last survives a kill of this process all the same, but perhaps not a power cut; it is quicker.
         """
         with self._turn:
-            try:
-                with self._engine.connect() as bare:
-                    connection = bare.execution_options(lasting=lasting)
-                    with connection.begin():
-                        yield connection
-                        failpoint("store.before_commit")
-            except DataError as error:  # a text with a zero byte, which PostgreSQL cannot hold
-                raise StudyError(
-                    f"{self.name} refuses a value ({_words(error)}): remove it from what you give."
-                ) from error
+            with self._in_words(), self._engine.connect() as bare:
+                connection = bare.execution_options(lasting=lasting)
+                with connection.begin():
+                    yield connection
+                    failpoint("store.before_commit")
             failpoint("store.after_commit")
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """One consistent look that keeps no writer waiting."""
-        with self._engine.connect() as connection:
+        with self._in_words(), self._engine.connect() as connection:
             yield connection.execution_options(reading=True)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Say what a full disk, a place that is read-only or a damaged file makes of a transaction."""
+        try:
+            yield
+        except (IntegrityError, ProgrammingError):  # what the caller asked for, not where it lies
+            raise
+        except DataError as error:  # a text with a zero byte, which PostgreSQL cannot hold
+            raise StudyError(f"{self.name} refuses a value ({_words(error)}): remove it from what you give.") from error
+        except DatabaseError as error:
+            raise StudyError(_unusable(self.name, self._server, error)) from error
 
     def run_alone(self, connection: Connection) -> None:
         """Wait until no other transaction that asked for this is under way; a writer of SQLite always is alone."""
@@ -190,7 +197,10 @@ def _postgresql(url: URL) -> Engine:
 def _unusable(name: str, server: bool, error: DatabaseError) -> str:
     if server:
         return f"{name} cannot be used ({_words(error)}): start the server, mend the URL, or set PGPASSWORD."
-    return f"{name} is not a usable database ({_words(error)}): move it away and run again."
+    return (
+        f"{name} is not a usable database ({_words(error)}): see that its place can be written to and has room; if it "
+        "is damaged, the command that made it mends it."
+    )
 
 
 def _words(error: DatabaseError) -> str:

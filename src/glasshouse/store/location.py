@@ -13,6 +13,7 @@ from glasshouse.files import write_atomic
 from glasshouse.registry import setting
 from glasshouse.store.album import Album
 from glasshouse.store.database import DATABASE_FILE, Database
+from glasshouse.store.mending import mend
 from glasshouse.urls import has_password, without_password
 
 STORAGE_FILE = "storage.toml"
@@ -82,6 +83,11 @@ class Location:
     def exists(self) -> bool:
         """Whether there is a database; a server that a study names is taken to have one."""
         return self.storage.store is not None or (self.directory / DATABASE_FILE).is_file()
+
+    def mend(self) -> None:
+        """Take what is damaged out of the database beside the plan; a server minds its own disks."""
+        if self.storage.store is None:
+            mend(self.directory / DATABASE_FILE)
 
     def save(self) -> None:
         """Remember what lies elsewhere, without passwords."""

@@ -122,6 +122,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             outcome TEXT
         )""",
     ),
+    (  # 7: checksums, by which damage is found; what was written before has none
+        "ALTER TABLE images ADD COLUMN seal BIGINT",
+        "ALTER TABLE cases ADD COLUMN seal BIGINT",
+        "ALTER TABLE targets ADD COLUMN seal BIGINT",
+        "ALTER TABLE probes ADD COLUMN seal BIGINT",
+        "ALTER TABLE scores ADD COLUMN seal BIGINT",
+    ),
 )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from sqlalchemy import text
 
 from glasshouse.store.database import Database
+from glasshouse.store.seals import sealed, sealed_case
 from glasshouse.types import JSON
 
 UNPLANNED = -1  # the position of what no plan asks for any more
@@ -80,13 +81,15 @@ class Store:
     def add_images(self, images: Iterable[ImageRecord]) -> None:
         """Add the attacked images; those that are there stay."""
         self._database.write(
-            "INSERT INTO images VALUES (:place, :identity, :label, :class_name, :file, :sha256) ON CONFLICT DO NOTHING",
-            [asdict(image) for image in images],
+            "INSERT INTO images VALUES (:place, :identity, :label, :class_name, :file, :sha256, :seal) "
+            "ON CONFLICT DO NOTHING",
+            [{**asdict(image), "seal": sealed(astuple(image))} for image in images],
         )
 
     def images(self) -> list[ImageRecord]:
         """The attacked images in order."""
-        return [ImageRecord(**row) for row in self._database.read("SELECT * FROM images ORDER BY place")]
+        query = "SELECT place, identity, label, class_name, file, sha256 FROM images ORDER BY place"
+        return [ImageRecord(**row) for row in self._database.read(query)]
 
     def add_cases(self, cases: Iterable[tuple[str, JSON]]) -> None:
         """Plan these cases and no others; results stay. Where only names changed, the key is the same."""
@@ -150,9 +153,10 @@ class Store:
         self._fail("probes", key, reason)
 
     def _finish(self, table: str, key: str, outcome: JSON) -> None:
+        facts = json.dumps(outcome, sort_keys=True)
         self._database.write(
-            f"UPDATE {table} SET state = 'done', reason = NULL, outcome = :outcome WHERE key = :key",  # noqa: S608 - as above
-            [{"key": key, "outcome": json.dumps(outcome, sort_keys=True)}],
+            f"UPDATE {table} SET state = 'done', reason = NULL, outcome = :outcome, seal = :seal WHERE key = :key",  # noqa: S608 - as above
+            [{"key": key, "outcome": facts, "seal": sealed((key, facts))}],
         )
 
     def _fail(self, table: str, key: str, reason: str) -> None:
@@ -162,16 +166,20 @@ class Store:
     def reset_targets(self, keys: Sequence[str]) -> None:
         """Plan networks anew whose files were lost or damaged."""
         self._database.write(
-            "UPDATE targets SET state = 'pending', reason = NULL, outcome = NULL WHERE key = :key",
+            "UPDATE targets SET state = 'pending', reason = NULL, outcome = NULL, seal = NULL WHERE key = :key",
             [{"key": key} for key in keys],
         )
 
     def finish(self, key: str, outcome: JSON, reconstructions: Sequence[ReconstructionRecord]) -> None:
         """Write a finished case and its reconstructions, all or nothing."""
+        facts = json.dumps(outcome, sort_keys=True)
+        seal = sealed_case(key, facts, [(one.place, one.file, one.sha256) for one in reconstructions])
         with self._database.writing() as connection:
             connection.execute(
-                text("UPDATE cases SET state = 'done', reason = NULL, outcome = :outcome WHERE key = :key"),
-                {"key": key, "outcome": json.dumps(outcome, sort_keys=True)},
+                text(
+                    "UPDATE cases SET state = 'done', reason = NULL, outcome = :outcome, seal = :seal WHERE key = :key"
+                ),
+                {"key": key, "outcome": facts, "seal": seal},
             )
             connection.execute(
                 text(
@@ -202,9 +210,9 @@ class Store:
     def add_scores(self, scores: Iterable[Score]) -> None:
         """Write scores; a score that is there is replaced."""
         self._database.write(
-            "INSERT INTO scores VALUES (:case_key, :place, :metric, :value) "
-            "ON CONFLICT (case_key, place, metric) DO UPDATE SET value = excluded.value",
-            [asdict(score) for score in scores],
+            "INSERT INTO scores VALUES (:case_key, :place, :metric, :value, :seal) "
+            "ON CONFLICT (case_key, place, metric) DO UPDATE SET value = excluded.value, seal = excluded.seal",
+            [{**asdict(score), "seal": sealed(astuple(score))} for score in scores],
         )
 
     def scores(self) -> dict[tuple[str, int, str], float | None]:

@@ -23,6 +23,7 @@ from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.types import Progress
 
 RETRIES = 2
+PRELOADED = ("__main__", "glasshouse.studies.bench")  # imported once, by the server that workers are forked from
 
 
 class Job(Protocol):
@@ -197,14 +198,15 @@ def _start_worker(bench: Workbench[Any, Any], reports: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends the workers
     torch.set_num_threads(1)
     _worker["bench"], _worker["reports"] = bench, reports
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with_driver, daemon=True).start()
 
 
-def _end_with_parent(parent: int) -> None:
+def _end_with_driver() -> None:
     """Leave when the driver is gone, even if it was killed without a word."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        driver.join()
+        os._exit(1)
 
 
 def _in_worker(task: tuple[Any, ...]) -> list[Any]:
@@ -221,8 +223,11 @@ def _in_worker(task: tuple[Any, ...]) -> list[Any]:
 
 @contextlib.contextmanager
 def _pool(workers: int, bench: Workbench[Any, Any], watch: Watch) -> Iterator[ProcessPoolExecutor]:
-    """A pool of spawned workers whose progress reaches ``watch``; killed, not waited for, on the way out."""
-    context = multiprocessing.get_context("spawn")
+    """A pool of workers whose progress reaches ``watch``; killed, not waited for, on the way out."""
+    context = multiprocessing.get_context(
+        "forkserver"
+    )  # has no threads, and knows torch: a new worker is there at once
+    context.set_forkserver_preload(list(PRELOADED))
     reports = context.Queue()
     over = threading.Event()
 

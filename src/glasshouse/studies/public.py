@@ -11,7 +11,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from glasshouse.errors import StudyError
-from glasshouse.files import write_atomic
+from glasshouse.files import write_once
 
 KEY = "images"
 
@@ -20,9 +20,7 @@ def save_public(directory: Path, images: Tensor) -> str:
     """Keep images (M, C, H, W) in [0, 1] as 8-bit values; return the hash that names them."""
     content = save({KEY: (images * 255).round().to(torch.uint8).contiguous()})
     name = _name(content)
-    file = directory / public_file(name)
-    if not file.exists():
-        write_atomic(file, content)
+    write_once(directory / public_file(name), content)
     return name
 
 

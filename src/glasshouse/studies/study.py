@@ -18,7 +18,7 @@ from glasshouse import attacks, checks, defenses, models
 from glasshouse.attacks.base import InversionAttack, with_steps
 from glasshouse.data.crops import CROPS
 from glasshouse.errors import GlasshouseError, StudyError
-from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic
+from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic, write_once
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec, to_spec
@@ -96,6 +96,7 @@ def prepare(
     attack_list = usable_attacks(plan, spec, audited)
     known = public_images_for(materials, attack_list, plan.seed)
     subject = Subject.of(plan.dataset, spec, materials)
+    location.mend()
     refuse_other_images(location, [subject])
     sweep(directory, directory / "models", directory / "report")
     write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
@@ -192,9 +193,7 @@ def _keep_weights(directory: Path, plan: Plan, round_name: str, model: nn.Module
     trained = round_name == TRAINED and plan.weights is not None
     content = own.to_weights(model, behind=own.trained_behind(Path(str(plan.weights))) if trained else None)
     name = hashlib.sha256(content).hexdigest()[:24]
-    file = directory / "models" / f"{name}.safetensors"
-    if not file.exists():
-        write_atomic(file, content)
+    write_once(directory / "models" / f"{name}.safetensors", content)
     return name
 
 

@@ -64,6 +64,7 @@ def refuse_other_images(location: Location, subjects: Iterable[Subject]) -> None
     store = Store(location.database)
     before = store.images()
     store.close()
-    if before and before != [record for subject in subjects for record in subject.records]:
+    planned = {record.place: record for subject in subjects for record in subject.records}
+    if any(record != planned.get(record.place) for record in before):
         where = location.directory if location.storage.store is None else store.name
         raise StudyError(f"{where} belongs to a study of other images: choose another --out, or delete it.")

@@ -1,0 +1,154 @@
+"""A damaged database never lies: what is left of it is as it was written, and the rest is refused or computed anew.
+
+``make soak`` makes 2,000 damages.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+
+import pytest
+from tests.small_study import make_study
+from tests.soak import count
+
+from glasshouse.errors import StudyError
+from glasshouse.store import DATABASE_FILE, Score, Store, Votes, mend
+
+DAMAGES = count(40, 2_000)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """The file of a finished study with scores and a trained network."""
+    directory = make_study(tmp_path_factory.mktemp("study"))
+    store = Store(directory / DATABASE_FILE)
+    store.add_targets([("t1", {"model": "lenet"}), ("t2", {"model": "mlp"})])
+    store.finish_target("t1", {"weights": {"2": "0" * 24}})
+    store.add_scores(
+        Score(one.case_key, one.place, name, one.place / 7)
+        for name in ("mse", "psnr", "ssim")
+        for one in store.reconstructions()
+    )
+    store.close()
+    with sqlite3.connect(directory / DATABASE_FILE) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return directory / DATABASE_FILE
+
+
+def everything(file):
+    """All that a study found, as sets."""
+    store = Store(file)
+    try:
+        done = {(one.key, str(one.outcome)) for one in (*store.cases(), *store.targets()) if one.state == "done"}
+        return {*store.images(), *store.reconstructions()}, done, set(store.scores().items())
+    finally:
+        store.close()
+
+
+def flip(file, dice):
+    """Change one to thirty neighbouring bytes, or empty a page."""
+    content = bytearray(file.read_bytes())
+    start, length = dice.randrange(len(content)), dice.randint(1, 30)
+    if dice.random() < 0.2:
+        start, length = start // 4096 * 4096, 4096
+    content[start : start + length] = dice.randbytes(len(content[start : start + length]))
+    file.write_bytes(content)
+
+
+@pytest.mark.soak
+def test_whatever_is_damaged_what_is_left_is_right(database, tmp_path, record_property):
+    whole = everything(database)
+    dice = random.Random(3)
+    refused = kept = rebuilt = 0
+    for number in range(DAMAGES):
+        file = tmp_path / str(number) / DATABASE_FILE
+        file.parent.mkdir()
+        shutil.copy(database, file)
+        flip(file, dice)
+        try:
+            mend(file)
+        except StudyError:
+            refused += 1
+        else:
+            for found, before in zip(everything(file), whole, strict=True):
+                assert found <= before
+            kept += everything(file) == whole
+            rebuilt += file.with_name(f"{file.name}.damaged").exists()
+        shutil.rmtree(file.parent)
+    assert rebuilt
+    assert refused < DAMAGES / 2
+    counted = f"{kept} cost nothing, {DAMAGES - refused - kept} were mended, {refused} refused; {rebuilt} rebuilt"
+    record_property("counted", f"{DAMAGES} damages: {counted}")
+
+
+def changed(file, statement):
+    with sqlite3.connect(file) as connection:
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "lost"),
+    [
+        ("UPDATE scores SET value = 0.5 WHERE rowid = 4", (0, 0, 1)),
+        ("UPDATE cases SET outcome = '{\"seconds\": 1}' WHERE key = 'none2'", (1, 1, 0)),
+        ("UPDATE reconstructions SET case_key = 'none3' WHERE case_key = 'none2'", (2, 2, 0)),
+        ("DELETE FROM reconstructions WHERE case_key = 'none2'", (1, 1, 0)),
+        ("UPDATE targets SET outcome = '{}' WHERE key = 't1'", (0, 1, 0)),
+        ("UPDATE images SET label = 9 WHERE place = 0", (1, 0, 0)),
+        ("UPDATE cases SET described = '{' WHERE key = 'none2'", (1, 1, 0)),
+    ],
+)
+def test_a_row_that_is_not_as_it_was_sealed_goes_and_takes_no_other_along(database, tmp_path, statement, lost):
+    file = shutil.copy(database, tmp_path / DATABASE_FILE)
+    before = everything(file)
+    changed(file, statement)
+    mend(file)
+    assert tuple(len(old - new) for old, new in zip(before, everything(file), strict=True)) == lost
+    mend(file)
+    assert tuple(len(old - new) for old, new in zip(before, everything(file), strict=True)) == lost
+
+
+def test_votes_that_cannot_be_read_are_never_thrown_away(database, tmp_path):
+    file = shutil.copy(database, tmp_path / DATABASE_FILE)
+    with sqlite3.connect(file) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'votes'").fetchone()
+    content = bytearray(file.read_bytes())
+    content[(page - 1) * 4096 : page * 4096] = bytes(4096)
+    file.write_bytes(content)
+    with pytest.raises(StudyError, match="damaged where votes are kept"):
+        mend(file)
+    assert file.read_bytes() == content
+
+
+def test_votes_outlive_damage_to_results(database, tmp_path):
+    file = shutil.copy(database, tmp_path / DATABASE_FILE)
+    votes = Votes(file)
+    invited = votes.invite("Ann")
+    votes.close()
+    with sqlite3.connect(file) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'scores'").fetchone()
+    content = bytearray(file.read_bytes())
+    content[(page - 1) * 4096 : page * 4096] = bytes(4096)
+    file.write_bytes(content)
+    mend(file)
+    assert not everything(file)[2]
+    assert everything(file)[:2] == everything(database)[:2]
+    assert (tmp_path / f"{DATABASE_FILE}.damaged").read_bytes() == content
+    votes = Votes(file)
+    assert votes.annotators() == [invited]
+    votes.close()
+
+
+def test_older_rows_without_a_seal_are_trusted(database, tmp_path):
+    file = shutil.copy(database, tmp_path / DATABASE_FILE)
+    before = everything(file)
+    changed(file, "UPDATE scores SET seal = NULL")
+    mend(file)
+    assert everything(file) == before
+
+
+def test_nothing_is_made_where_nothing_is(tmp_path):
+    mend(tmp_path / DATABASE_FILE)
+    assert not list(tmp_path.iterdir())
