@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, IntegrityError, NoSuchModuleError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, IntegrityError, ProgrammingError
 
 from glasshouse import checks
 from glasshouse.errors import StudyError
@@ -23,6 +23,7 @@ DATABASE_FILE = "glasshouse.db"
 
 POSTGRESQL = "postgresql"
 DRIVER = "psycopg"
+SERVERS = (POSTGRESQL, "postgres", f"{POSTGRESQL}+{DRIVER}")  # as its own programs and SQLAlchemy write it
 
 #: What PostgreSQL holds while one transaction must run alone; any number that nobody else uses in this database.
 LOCK_NUMBER = 0x67_6C_61_73
@@ -147,14 +148,12 @@ def _by_url(where: str) -> Engine:
     name = where.partition("://")[0]
     try:
         url = make_url(where)
-        if url.get_backend_name() == "sqlite" and url.database:
-            return _sqlite(Path(url.database))
-        if name in (POSTGRESQL, "postgres"):  # as the server's own programs write it
-            url = url.set(drivername=f"{POSTGRESQL}+{DRIVER}")
-        if url.get_backend_name() == POSTGRESQL and "@" not in (url.host or ""):
-            return _postgresql(url)
-    except (ArgumentError, NoSuchModuleError, ValueError):  # whose texts may hold a password
-        pass
+    except (ArgumentError, ValueError):  # whose texts may hold a password
+        url = None
+    if url is not None and name == "sqlite" and url.database:
+        return _sqlite(Path(url.database))
+    if url is not None and name in SERVERS and "@" not in (url.host or ""):
+        return _postgresql(url.set(drivername=f"{POSTGRESQL}+{DRIVER}"))
     received = f"'{name}://...'" if "://" in where else "A text without '://'"  # the rest may hold a password
     raise StudyError(
         f"{received} is not a database that we know: write sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE, "

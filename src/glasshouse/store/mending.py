@@ -70,7 +70,7 @@ def _in_order(file: Path) -> bool:
             return [tuple(row) for row in connection.execute("PRAGMA integrity_check(1)")] == [("ok",)]
     except sqlite3.OperationalError:  # no damage: a place that cannot be written to, or is full
         raise
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # damaged names are no text any more
         return False
 
 
@@ -108,7 +108,7 @@ def _readable(old: sqlite3.Connection, table: str) -> tuple[list[sqlite3.Row], b
         try:
             for row in old.execute(f"SELECT * FROM {table} ORDER BY rowid {order}"):  # noqa: S608 - a name of our own
                 found.append(row)
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
             continue
         return found, order == "ASC"
     return found, False
