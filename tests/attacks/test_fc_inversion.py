@@ -147,6 +147,19 @@ def test_a_gradient_without_bias_says_so(small_photos, observe):
         attacks.create("fc_inversion")(model, dataclasses.replace(seen, rounds=(SharedUpdate(nothing),)), rng=rng())
 
 
+def test_its_own_layer_is_all_that_must_be_shared(small_photos, observe):
+    model, truth = models.create("mlp", SPEC), small_photos[1:2]
+    seen, attack = observe(model, truth, LABEL), attacks.create("fc_inversion")
+
+    def sharing(layer: str) -> Observation:
+        part = {name: value for name, value in seen.rounds[0].tensors.items() if name.startswith(layer)}
+        return dataclasses.replace(seen, rounds=(SharedUpdate(part),))
+
+    assert psnr(truth, attack(model, sharing("network.1."), rng=rng()).images) > 100
+    with pytest.raises(CapabilityError, match=r"network\.1\..* is not shared"):
+        attack(model, sharing("network.3."), rng=rng())
+
+
 def test_the_layer_is_found_by_name():
     (layer,) = pixel_layers(models.create("mlp:width=8", SPEC), SPEC, "eval")
     assert layer.name == "network.1"

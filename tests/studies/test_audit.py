@@ -166,6 +166,21 @@ def test_failed_cases_are_kept_with_their_reason(tmp_path):
     assert [one.image for one in result.per_image] == [2]
 
 
+def test_a_smaller_last_batch_belongs_to_the_row_of_the_others(tmp_path):
+    images, labels = gh.data.load("photos:size=16").batch(range(3))
+    result = gh.audit(
+        "lenet:width=4", images, labels, attacks=["invgrad:steps=2"], metrics=["mse"], batch=2, out=tmp_path
+    )
+    assert [(row.value.images, row.setup.threat.batch) for row in result.rows if row.setup.defense == "none"] == [
+        (3, 2)
+    ]
+
+
+def test_where_no_attack_is_left_the_audit_is_refused(tmp_path):
+    with pytest.raises(GlasshouseError, match="nosuch"):
+        gh.audit("lenet:width=4", torch.rand(1, 3, 16, 16), [0], layers="nosuch", out=tmp_path)
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -102,12 +102,16 @@ class InversionAttack(ABC):
                 f"it has {', '.join(sorted(seen.offers)) or 'nothing'}. "
                 f"{' and '.join(ways)}{', or choose' if ways else 'Choose'} another attack."
             )
-        unseen = set(parameter_names(model)) - {name for one in seen.rounds for name in one.tensors}
-        if unseen and Capability.GRADIENT in self.needs and not self.takes_some_layers:
+        unseen = self.reads(model, seen) - {name for one in seen.rounds for name in one.tensors}
+        if unseen and Capability.GRADIENT in self.needs:
             raise CapabilityError(
-                f"Attack '{self.name}' needs the gradients of all layers, and {min(unseen)} is not shared here: "
+                f"Attack '{self.name}' needs the gradient of {min(unseen)}, which is not shared here: "
                 "use invgrad, which matches what there is."
             )
+
+    def reads(self, model: nn.Module, seen: Observation) -> set[str]:
+        """The parameters whose gradients it cannot do without: all, unless it says otherwise."""
+        return set() if self.takes_some_layers else set(parameter_names(model))
 
     def batches(self, images: int) -> Batches | None:
         """Which of a client's images each message is about, where the attacker calls them up and so knows it.

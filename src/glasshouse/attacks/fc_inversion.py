@@ -69,6 +69,11 @@ class FCInversion(InversionAttack):
                 f"({seen.image}), and this model has none: use invgrad or idlg, or a model such as mlp."
             )
 
+    def reads(self, model: nn.Module, seen: Observation) -> set[str]:
+        """The first layer's: whatever else is shared is not looked at."""
+        layers = pixel_layers(model, seen.image, seen.batchnorm)
+        return {f"{layers[0].name}.weight", f"{layers[0].name}.bias"} if layers else set()
+
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Fit the one input that explains all rows, and undo the model's normalization."""
         layer = pixel_layers(model, seen.image, seen.batchnorm)[0]

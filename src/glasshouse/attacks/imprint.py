@@ -45,6 +45,11 @@ class ImprintAttack(InversionAttack):
                 "rows no longer measure the same: use fresh weights, which such a server sends anew in each round."
             )
 
+    def reads(self, model: nn.Module, seen: Observation) -> set[str]:
+        """The measuring layer's: whatever else is shared is not looked at."""
+        layer, _ = self._block(model, seen)
+        return {f"{layer.name}.weight", f"{layer.name}.bias"}
+
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Read one image out of every bin that holds something; the objective is the share of images not read."""
         layer, block = self._block(model, seen)

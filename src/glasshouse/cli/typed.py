@@ -22,5 +22,17 @@ def typed_options() -> list[str]:
 
 
 def same_command() -> str:
-    """The whole command, to be typed again; a password is not shown."""
-    return shlex.join(["glasshouse", *map(without_password, sys.argv[1:])])
+    """The whole command, to be typed again; a password is not shown, and no time at all is no way to go on."""
+    typed = [*sys.argv[1:]]
+    for place, word in enumerate(typed):
+        if word == "--minutes" and _is_nothing("".join(typed[place + 1 : place + 2])):
+            del typed[place : place + 2]
+            break
+    return shlex.join(["glasshouse", *map(without_password, typed)])
+
+
+def _is_nothing(number: str) -> bool:
+    try:
+        return float(number) == 0
+    except ValueError:
+        return False

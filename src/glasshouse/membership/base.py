@@ -119,10 +119,12 @@ class MembershipAttack(ABC):
 class ShadowAttack(MembershipAttack):
     """An attack that compares the target with models of which it knows what they were trained on."""
 
+    fewest: ClassVar[int] = 2  # shadow models that it needs
+
     shadows: int = setting(16, "shadow models, an even number: each image is in half of them; shared by all attacks")
 
     def __post_init__(self) -> None:
-        checks.at_least("shadows", self.shadows, 2)
+        checks.at_least("shadows", self.shadows, self.fewest)
         if self.shadows % 2:
             raise SettingError(
                 f"shadows={self.shadows} is odd: use an even number, so that images are in half of them."

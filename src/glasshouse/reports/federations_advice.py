@@ -66,7 +66,7 @@ def _right(place: Place) -> str:
 def _members(place: Place) -> str:
     if place.worst is None:
         return ""
-    coin = ", no better than a coin" if place.worst.auc.low <= COIN else ""
+    coin = ", which cannot be told from a coin" if place.worst.auc.low <= COIN else ""
     return f"; members are told with AUC {_area(place.worst)}{coin}"
 
 

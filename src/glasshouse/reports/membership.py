@@ -84,7 +84,8 @@ def verdict(row: Row) -> str:
     name = "Without a defense" if row.defense == "none" else f"Behind {row.defense}"
     area, rare = row.values["auc"], row.values["tpr_at_fpr_0.01"]
     caught = "" if rare is None else f"; {rare.mean:.1%} of members are found at 1 % false alarms"
-    sure = " (the interval holds 0.5: no better than a coin)" if area is not None and area.low <= 0.5 else ""
+    few = area is not None and area.low <= 0.5
+    sure = f" (cannot be told from a coin with these candidates; it may be as good as {area.high:.3f})" if few else ""  # type: ignore[union-attr]
     return f"{name}: AUC {number(area)} by {row.attack}, asked with {row.query} images{sure}{caught}."
 
 

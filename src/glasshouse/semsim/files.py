@@ -91,5 +91,5 @@ def _built(file: Path, built: object) -> Network:
         # of others' files only known backbones are built: a SPEC could ask for any amount of memory
         checks.one_of("backbone", str(built["backbone"]), tuple(FRESH.values()))
         return Embedding(str(built["backbone"]), size)
-    except (KeyError, TypeError, ValueError, GlasshouseError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, GlasshouseError) as error:
         raise WeightsError(f"{file} describes a network that cannot be built ({error}): train it again.") from error

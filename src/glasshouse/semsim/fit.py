@@ -93,7 +93,7 @@ class Fitted:
     """How a training went: epochs until the best, and on held-out originals the share of pairs in the right order.
 
     ``predicted`` and ``judged`` (H,) are, of the guesses of originals that neither training, stopping nor calibration
-    saw, the calibrated probabilities and what the judgements say.
+    asked about, the calibrated probabilities and what the judgements say.
     """
 
     epochs: int

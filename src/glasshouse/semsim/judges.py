@@ -66,9 +66,10 @@ class Probe:
     def load(cls, eye: str, file: Path) -> Probe | None:
         """Read a judge back; None where there is none, or what is there is no judge."""
         try:
-            return cls(eye, **load_file(file))
+            found = cls(eye, **load_file(file))
         except (OSError, SafetensorError, TypeError):
             return None
+        return found if found.weight.shape == (len(found.classes), len(found.centre)) else None
 
 
 TENSORS = ("weight", "bias", "centre", "scale", "classes")

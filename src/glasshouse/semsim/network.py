@@ -147,34 +147,36 @@ class Perceptual(Network):
         """The weighted features of every layer and the semantic head's output, side by side."""
         layers = self.layers(images)
         scales = self.importance().sqrt().split(self.channels)
-        local = [(layer * scale.view(1, -1, 1)).flatten(1) for layer, scale in zip(layers, scales, strict=True)]
+        local = [
+            (layer * scale.view(1, -1, 1)).flatten(1) / layer.shape[2] ** 0.5
+            for layer, scale in zip(layers, scales, strict=True)
+        ]
         return torch.cat([*local, self.semantic(self.summary(layers))], 1)
 
     def distances(self, truth: Tensor, guess: Tensor) -> Tensor:
-        """As its base, without writing both vectors down."""
-        first, second = (self._parts(images) for images in (truth, guess))
-        squares = sum(
-            (one - other).square().sum(2) @ weights
-            for one, other, weights in zip(first, second, self._weights(), strict=True)
-        )
-        return torch.as_tensor(squares).sqrt()
+        """As its base, without writing both vectors down.
+
+        Of vectors a and b, |a/|a| - b/|b||^2 = (|a - b|^2 - (|a| - |b|)^2) / (|a| |b|): 0 exactly for equal ones.
+        """
+        first, second = self._parts(truth), self._parts(guess)
+        own, other = self._squares(first).sqrt(), self._squares(second).sqrt()
+        between = self._squares([one - two for one, two in zip(first, second, strict=True)])
+        return ((between - (own - other).square()) / (own * other)).clamp_min(0).sqrt()
 
     def _parts(self, images: Tensor) -> list[Tensor]:
-        """Every layer, and last the semantic head, (N, channels, places), so that all have length one together."""
+        """Every layer, and last the semantic head, (N, channels, places)."""
         layers = self.layers(self.prepare(images))
-        parts = [*layers, self.semantic(self.summary(layers))[:, :, None]]
-        squares = sum(part.square().sum(2) @ weights for part, weights in zip(parts, self._weights(), strict=True))
-        length = torch.as_tensor(squares).sqrt().view(-1, 1, 1)
-        return [part / length for part in parts]
+        return [*layers, self.semantic(self.summary(layers))[:, :, None]]
 
-    def _weights(self) -> list[Tensor]:
-        """How much each channel of each part counts."""
-        return [*self.importance().split(self.channels), self.weights.new_ones(self.head.out_features)]
+    def _squares(self, parts: list[Tensor]) -> Tensor:
+        """Squared lengths (N,) of vectors in parts."""
+        weights = (*self.importance().split(self.channels), self.weights.new_ones(self.head.out_features))
+        return torch.stack([part.square().mean(2) @ weight for part, weight in zip(parts, weights, strict=True)]).sum(0)
 
     def layers(self, images: Tensor) -> list[Tensor]:
-        """Of every layer (N, channels, places), each place of unit length at most, all places together as well."""
+        """Of every layer (N, channels, places), each place of unit length at most."""
         found = [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk((images - self.mean) / self.std)]
-        return [layer / layer.shape[2] ** 0.5 for layer in (*(structure(images, side) for side in SIDES), *found)]
+        return [*(structure(images, side) for side in SIDES), *found]
 
     def summary(self, layers: list[Tensor]) -> Tensor:
         """The last layer in a few places only, (N, D), for the semantic head to read."""
@@ -197,14 +199,14 @@ class Perceptual(Network):
         return lambda places: self.from_evidence(Evidence(*(part[places] for part in seen.parts())))
 
     def evidence(self, originals: Images, guesses: Images, owners: Tensor) -> Evidence:
-        """What the trunk sees of pairs, summed over places: enough for the distance at any weights."""
+        """What the trunk sees of pairs, averaged over places: enough for the distance at any weights."""
         found = []
         with torch.no_grad():
             for places in torch.arange(len(guesses)).split(AT_ONCE):
                 first = self.layers(self.some(originals, owners[places]))
                 second = self.layers(self.some(guesses, places))
                 sums = (
-                    torch.cat([(a * b).sum(2) for a, b in zip(one, other, strict=True)], 1)
+                    torch.cat([(a * b).mean(2) for a, b in zip(one, other, strict=True)], 1)
                     for one, other in ((first, second), (first, first), (second, second))
                 )
                 found.append((*sums, self.summary(first), self.summary(second)))
@@ -240,7 +242,7 @@ def structure(images: Tensor, side: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """Of pairs, per channel and summed over places: products, squares of truth and guess; and both summaries."""
+    """Of pairs, per channel and averaged over places: products, squares of truth and guess; and both summaries."""
 
     products: Tensor
     own: Tensor

@@ -1,7 +1,7 @@
 """The store: results and votes of one study in SQLite or PostgreSQL, with numbered migrations."""
 
 from glasshouse.store.album import FOLDER, Album, Carried, Pictures
-from glasshouse.store.ballots import Annotator, Confidence, Item, Kind, Overview, Progress, Role, Rules, Vote
+from glasshouse.store.ballots import DEGRADED, Annotator, Confidence, Item, Kind, Overview, Progress, Role, Rules, Vote
 from glasshouse.store.database import DATABASE_FILE, Database
 from glasshouse.store.location import STORAGE_FILE, Location
 from glasshouse.store.mending import mend
@@ -10,6 +10,7 @@ from glasshouse.store.votes import Votes
 
 __all__ = [
     "DATABASE_FILE",
+    "DEGRADED",
     "FOLDER",
     "STORAGE_FILE",
     "Album",

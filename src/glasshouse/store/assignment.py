@@ -33,11 +33,11 @@ class Table:
     def of(cls, items: Iterable[Item], seed: int) -> Table:
         """Lay the items out; versions of each original stand in one order of the conditions.
 
-        Items without a picture are known but cannot be asked.
+        Items without a picture and degraded copies are known but not asked.
         """
         known = {item.id: item for item in sorted(items, key=_by_place)}
         rows: dict[str, list[Item]] = {}
-        asked = [item for item in known.values() if item.image is not None]
+        asked = [item for item in known.values() if item.image is not None and not item.degraded]
         for item in asked:
             if item.role != "original":
                 rows.setdefault(item.original, []).append(item)

@@ -13,6 +13,8 @@ from glasshouse.errors import VoteError
 #: A shuffled item is an original that no attack but a defense, or a degradation, has changed.
 Role = Literal["original", "reconstruction", "shuffled", "decoy"]
 Kind = Literal["human", "classifier", "model"]
+
+DEGRADED = "degraded"  # how the cases of copies begin that we made to learn from; people are not asked about them
 Confidence = Literal["certain", "likely", "guess"]
 
 #: What an id may look like and how long an answer may be, since both travel between page and server.
@@ -43,6 +45,11 @@ class Item:
     image: str | None = None
     beside: str | None = None
     other: str | None = None
+
+    @property
+    def degraded(self) -> bool:
+        """Whether it is a copy that we made to learn from."""
+        return self.case_key.startswith(DEGRADED)
 
     @property
     def shows(self) -> frozenset[str]:

@@ -162,7 +162,7 @@ def _by_url(where: str) -> Engine:
 
 
 def _sqlite(file: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{file}", pool_size=10, max_overflow=40)
+    engine = create_engine(URL.create("sqlite", database=str(file)), pool_size=10, max_overflow=40)
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, record: object) -> None:

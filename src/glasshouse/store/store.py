@@ -196,9 +196,12 @@ class Store:
     def reset(self, keys: Sequence[str]) -> None:
         """Plan cases anew whose failure may have passed or whose files were damaged."""
         rows = [{"key": key} for key in keys]
-        self._database.write("UPDATE cases SET state = 'pending', reason = NULL WHERE key = :key", rows)
-        self._database.write("DELETE FROM scores WHERE case_key = :key", rows)
-        self._database.write("DELETE FROM reconstructions WHERE case_key = :key", rows)
+        if not rows:
+            return
+        with self._database.writing() as connection:
+            connection.execute(text("UPDATE cases SET state = 'pending', reason = NULL WHERE key = :key"), rows)
+            connection.execute(text("DELETE FROM scores WHERE case_key = :key"), rows)
+            connection.execute(text("DELETE FROM reconstructions WHERE case_key = :key"), rows)
 
     def reconstructions(self) -> list[ReconstructionRecord]:
         """Every reconstruction, in the order of the plan and of the images."""

@@ -77,7 +77,7 @@ def deal(
     if len(pairs) < wanted // 2:
         raise DataError(
             f"{source} has {len(pairs)} pairs of a member and a non-member of its class, too few for {wanted} "
-            "candidates: give more images, or ask for fewer."
+            f"candidates, of which there must be {FEWEST} at least: give more images."
         )
     first, second = [one for one, _ in pairs], [one for _, one in pairs]
     trained = trained or first

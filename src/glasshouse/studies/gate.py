@@ -9,7 +9,7 @@ from pathlib import Path
 from glasshouse.errors import SettingError, StudyError
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
-from glasshouse.studies.study import RESULT_FILE
+from glasshouse.studies.study import MEMBERSHIP_FILE, RESULT_FILE
 from glasshouse.types import JSON
 
 PARTS = {
@@ -33,6 +33,10 @@ def read_results(directory: Path) -> JSON:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if (directory / MEMBERSHIP_FILE).is_file():
+            raise StudyError(
+                f"{directory} is an audit of membership, which the gate does not read: see its report."
+            ) from None
         raise StudyError(
             f"{directory} holds no {RESULT_FILE}: run 'glasshouse audit --out {directory}' first."
         ) from None

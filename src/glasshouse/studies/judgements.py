@@ -13,10 +13,9 @@ from torch import Tensor
 from glasshouse.errors import DataError, StudyError
 from glasshouse.semsim.eyes import EYES
 from glasshouse.semsim.judges import Way, voter_name
-from glasshouse.store import Item, Kind, Location, Store, Vote, Votes
+from glasshouse.store import DEGRADED, Item, Kind, Location, Store, Vote, Votes
 from glasshouse.studies.pictures import fingerprint, read_picture, to_pixels
 from glasshouse.types import JSON
-from glasshouse.votes.items import DEGRADED
 from glasshouse.votes.judgement import judge, matches
 
 IMPORTED = "imported"  # the data set of votes that came from elsewhere

@@ -36,7 +36,7 @@ def measured(judgements: Judgements, spec: str) -> Tensor:
             for row, value in zip(left, values, strict=True):
                 study, case_key, place = _key(judgements, places[row])
                 known[study, case_key, place] = value
-                fresh.setdefault(study, []).append(Score(case_key, place, name, value))
+                fresh.setdefault(study, []).append(Score(case_key, place, name, None if value != value else value))
         for place in places:
             found[place] = known.get(_key(judgements, place), torch.nan)
     _keep(fresh)

@@ -18,6 +18,7 @@ from glasshouse.models import own
 from glasshouse.registry import setting
 from glasshouse.studies.candidates import Dealt, deal
 from glasshouse.studies.runner import RunProgress
+from glasshouse.studies.study import MEMBERSHIP_FILE
 from glasshouse.studies.trained import Row, Target, Trained, identity, train
 from glasshouse.training import Recipe
 from glasshouse.types import JSON, Interval, finite_or_none
@@ -25,7 +26,6 @@ from glasshouse.types import JSON, Interval, finite_or_none
 log = logging.getLogger(__name__)
 
 SCHEMA = 1
-RESULT_FILE = "membership.json"
 SETTINGS_FILE = "membership.plan.json"
 MODELS = "models"
 
@@ -170,7 +170,7 @@ def audit_membership(
             tuple(row for one in finished for row in one.attacked(attacks)),
             pending,
         )
-        write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
+        write_atomic(out / MEMBERSHIP_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
     return result
 
 

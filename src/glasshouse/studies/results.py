@@ -302,9 +302,9 @@ class Table:
         return [Spent(setup, *self._spent(cases)) for setup, cases in self.groups.items()]
 
     def _spent(self, cases: Sequence[Case]) -> tuple[Interval | None, ...]:
-        done = [one for case in cases if (one := self.records[case.key()]).state == "done"]
-        sizes = [one.outcome["message_bytes"] for one in done if "message_bytes" in one.outcome]
-        seconds = [one.outcome["seconds"] / len(cases[0].images) for one in done]
+        done = [(case, one) for case in cases if (one := self.records[case.key()]).state == "done"]
+        sizes = [one.outcome["message_bytes"] for _, one in done if "message_bytes" in one.outcome]
+        seconds = [one.outcome["seconds"] / len(case.images) for case, one in done]
         return tuple(mean_interval(values) if values else None for values in (sizes, seconds))
 
     def failures(self) -> list[Failed]:
@@ -318,7 +318,8 @@ class Table:
 
 
 def _kind(case: Case) -> tuple[object, ...]:
-    return case.model, case.defense, case.attack, case.round, case.batchnorm, case.seed, len(case.images)
+    """What cases of one row share; the last batch, which may be smaller, belongs to the row of the others."""
+    return case.model, case.defense, case.attack, case.round, case.batchnorm, case.seed
 
 
 def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:

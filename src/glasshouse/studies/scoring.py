@@ -167,7 +167,8 @@ def _score_floor(
     truths: Tensor,
     known: Iterable[tuple[str, int, str]],
 ) -> None:
-    done = {metric for key, place, metric in known if key == FLOOR and place == subject.places[0]}
+    there = {(place, metric) for key, place, metric in known if key == FLOOR}
+    done = {metric for _, metric in there if all((place, metric) in there for place in subject.places)}
     flat = (mean_colors(truths) * 255).round() / 255
     values = {name: metric(truths, flat) for name, metric in single.items() if name not in done}
     study.store.add_scores(_scores([(FLOOR, place) for place in subject.places], values))
@@ -183,8 +184,10 @@ def _scores(owners: Sequence[tuple[str, int]], values: dict[str, Tensor]) -> lis
 
 def check_pictures(study: Study) -> list[str]:
     """Keys of finished cases whose pictures are missing or damaged, so that they can be made again."""
-    bad = set()
+    bad, planned = set(), {case.key() for case in study.cases}
     for one in study.store.reconstructions():
+        if one.case_key not in planned:
+            continue
         try:
             load_picture(study.album, one.file, one.sha256)
         except (PictureError, DataError):

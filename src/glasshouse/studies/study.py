@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 PLAN_FILE = "study.toml"
 RESULT_FILE = "audit.json"
+MEMBERSHIP_FILE = "membership.json"  # of an audit of membership
 TRAINED = "trained"
 
 #: Makes the choices that cases wait for, and puts them into the cases.
@@ -132,7 +133,7 @@ def usable_attacks(
     plan: Plan, image: ImageSpec, audited: Sequence[tuple[nn.Module, BatchNorm]]
 ) -> list[tuple[str, InversionAttack]]:
     """The plan's attacks; one that cannot attack these models is refused, or left out if nobody asked for it."""
-    found = []
+    found, why = [], None
     for text in plan.attacks:
         name, attack = _attack(text, plan.steps)
         try:
@@ -151,9 +152,12 @@ def usable_attacks(
         except GlasshouseError as error:
             if plan.attacks != DEFAULT_ATTACKS:
                 raise
-            log.warning("Left out by default: %s", error)
+            log.warning("%s is left out: %s", text, error)
+            why = error
             continue
         found.append((name, attack))
+    if not found and why is not None:
+        raise why
     return found
 
 

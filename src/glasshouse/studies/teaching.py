@@ -39,15 +39,15 @@ def values(judgements: Judgements) -> Tensor:
 
 
 def _sign(judgements: Judgements, metric: str) -> Tensor:
-    """A metric of every guess, the higher the more recognisable; where it is not defined it says nothing."""
+    """A metric of every guess, the higher the more recognisable; NaN where it is not defined."""
     values = measured(judgements, metric)
-    return (-values if create(metric).leaks_when == "low" else values).nan_to_num(0.0)
+    return -values if create(metric).leaks_when == "low" else values
 
 
 def _standard(values: Tensor) -> Tensor:
-    """z-scores; values that are all the same say nothing and become 0."""
-    centred: Tensor = values - values.mean()
-    return centred / centred.square().mean().sqrt().clamp_min(1e-6)
+    """z-scores; values that are all the same, or not known, say nothing and become 0."""
+    centred: Tensor = values - values.nanmean()
+    return (centred / centred.square().nanmean().sqrt().clamp_min(1e-6)).nan_to_num(0.0)
 
 
 def _squashed(signs: Tensor, shares: Tensor) -> Tensor:

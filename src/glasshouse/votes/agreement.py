@@ -100,7 +100,9 @@ def _report(
     task: str, kind: str, items: Iterable[Item], votes: Sequence[Vote], people: dict[str, Annotator]
 ) -> AgreementReport:
     judged = judge((item for item in items if item.task == task), votes)
-    versions = [one for one in judged.values() if one.item.role in ("reconstruction", "shuffled")]
+    versions = [
+        one for one in judged.values() if one.item.role in ("reconstruction", "shuffled") and not one.item.degraded
+    ]
     voters = sorted({vote.annotator for vote in votes}, key=lambda one: (people[one].kind, people[one].seat))
     answers, hits = _matrices(versions, voters, votes)
     binary = tally(hits, 2) if versions else np.zeros((0, 2), int)

@@ -20,14 +20,24 @@ from glasshouse.defenses.csvar import CSVAR
 from glasshouse.errors import StudyError
 from glasshouse.registry import setting, to_spec
 from glasshouse.semsim.degradations import degraded
-from glasshouse.store import Album, CaseRecord, ImageRecord, Item, Location, ReconstructionRecord, Role, Store, Votes
+from glasshouse.store import (
+    DEGRADED,
+    Album,
+    CaseRecord,
+    ImageRecord,
+    Item,
+    Location,
+    ReconstructionRecord,
+    Role,
+    Store,
+    Votes,
+)
 from glasshouse.votes.bundle import opaque
 from glasshouse.votes.candidates import candidates, look
 from glasshouse.votes.pictures import keep
 from glasshouse.votes.tasks import Task, tasks
 
 SHUFFLED = "csvar"
-DEGRADED = "degraded"
 KEY_BYTES = 32
 
 #: What is done to the pixels (H, W, C) of an original before it is shown.

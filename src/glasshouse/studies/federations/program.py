@@ -28,6 +28,7 @@ def carry_out(
     with owned(directory, running) as location:
         _write_plan(plan, directory)
         location.save()
+        location.mend()
         store = Store(location.database)
         try:
             targets = targets_of(plan, root)
@@ -73,14 +74,12 @@ def _train(targets: list[Target], directory: Path, store: Store, running: Runnin
 
 def measured(target: Target, folder: Path, root: Path | None) -> JSON:
     """Train a federation, or go on with it, and ask it all that the plan asks."""
-    began = time.perf_counter()
     result = federate(target.federation, folder, root=root)
-    took = time.perf_counter() - began
     asked = Asked.of(target.federation, folder, root)
     return {
         "parameters": result.parameters,
         "promise": result.promise,
-        "seconds": took,
+        "seconds": sum(one.seconds for one in result.rounds),
         "bytes": sum(one.bytes_sent for one in result.rounds),
         "curve": [finite_or_none(one.accuracy) for one in result.rounds],
         "accuracy": asked.accuracy(len(result.rounds)),

@@ -14,12 +14,12 @@ from glasshouse.functional.roc import METRICS
 from glasshouse.store import CaseRecord
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.targets import Target
+from glasshouse.studies.grid.results import RESULT_FILE, read_document
 from glasshouse.types import JSON
 from glasshouse.versions import versions
 
 SCHEMA = 2  # 1 had no ROC curves, and no versions of packages
 FOLDER = "federations"
-RESULT_FILE = "study.json"
 PARTS = {"schema", "settings", "rows"}
 TRAINED = "accuracy on training images"
 TESTED = "accuracy on test images"
@@ -71,15 +71,11 @@ def save(directory: Path, found: JSON) -> None:
 
 def read_results(directory: Path) -> JSON:
     """Read the machine-readable results of a study of federations."""
-    path = directory / RESULT_FILE
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StudyError(f"{directory} holds no {RESULT_FILE}: run 'glasshouse study run {directory}' first.") from None
-    except (OSError, ValueError) as error:
-        raise StudyError(f"{path} cannot be read ({error}): run the study again.") from error
-    if not isinstance(found, dict) or not found.keys() >= PARTS or found["schema"] != SCHEMA:
-        raise StudyError(f"{path} holds no study of federations of schema {SCHEMA}: run the study again.")
+    found = read_document(directory)
+    if not found.keys() >= PARTS or found["schema"] != SCHEMA:
+        raise StudyError(
+            f"{directory / RESULT_FILE} holds no study of federations of schema {SCHEMA}: run the study again."
+        )
     return found
 
 

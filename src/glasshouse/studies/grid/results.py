@@ -172,6 +172,14 @@ def _origins(rows: Sequence[TargetRow]) -> dict[tuple[str, str, str], Origin]:
 
 def read_results(directory: Path) -> JSON:
     """Read the machine-readable results of a grid study."""
+    found = read_document(directory)
+    if not found.keys() >= PARTS:
+        raise StudyError(f"{directory / RESULT_FILE} holds no study: run the study again.")
+    return found
+
+
+def read_document(directory: Path) -> JSON:
+    """What ``study.json`` of a study holds."""
     path = directory / RESULT_FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -179,6 +187,6 @@ def read_results(directory: Path) -> JSON:
         raise StudyError(f"{directory} holds no {RESULT_FILE}: run 'glasshouse study run {directory}' first.") from None
     except (OSError, ValueError) as error:
         raise StudyError(f"{path} cannot be read ({error}): run the study again.") from error
-    if not isinstance(found, dict) or not found.keys() >= PARTS:
+    if not isinstance(found, dict):
         raise StudyError(f"{path} holds no study: run the study again.")
     return found
