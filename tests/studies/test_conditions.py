@@ -114,7 +114,7 @@ def test_a_plan_with_conditions_comes_back_from_its_file(tmp_path):
     ("changes", "words"),
     [
         ({"attacks": ("dlg",), "local_lr": 0.1}, "needs gradient"),
-        ({"attacks": ("dlg",), "layers": ("network.0.*",)}, "all layers"),
+        ({"attacks": ("dlg",), "layers": ("network.0.*",)}, "which is not shared here"),
         ({"attacks": ("invgrad",), "layers": ("nothing*",)}, "fits no parameter"),
         ({"attacks": ("gradattack:statistics=exact",), "model": "resnet20:width=4"}, "--statistics batch"),
         ({"attacks": ("gradattack",), "model": "resnet20:width=4", "defenses": ("dp_sgd:epsilon=inf",)}, "use invgrad"),
