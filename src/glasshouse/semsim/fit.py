@@ -63,7 +63,7 @@ class Recipe:
 
     loss: str = "rank"
     margin: float = 1.0
-    epochs: int = 60
+    epochs: int | None = None  # None for the network's own
     batch: int = 32
     lr: float | None = None  # None for the network's own
     momentum: float | None = None  # None for Adam
@@ -75,7 +75,8 @@ class Recipe:
     def __post_init__(self) -> None:
         checks.one_of("loss", self.loss, tuple(LOSSES))
         checks.between("margin", self.margin, 1e-6, 2)
-        checks.at_least("epochs", self.epochs, 1)
+        if self.epochs is not None:
+            checks.at_least("epochs", self.epochs, 1)
         checks.at_least("batch", self.batch, 1)
         if self.lr is not None:
             checks.at_least("lr", self.lr, 1e-9)
@@ -113,10 +114,10 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
     taught = mixed[cut:]
     stopping, calibrating, plotted = (held if len(held) else mixed[:cut] for held in (mixed[k:cut:3] for k in range(3)))
     measure = network.measure(judged.originals, judged.guesses, judged.owners)
-    lr = network.lr if recipe.lr is None else recipe.lr
+    lr, epochs = recipe.lr or network.lr, recipe.epochs or network.epochs
     optimizer = _optimizer(network, lr, recipe)
     best, best_epoch, kept = -1.0, 0, copy.deepcopy(network.state_dict())
-    for epoch in range(recipe.epochs):
+    for epoch in range(epochs):
         network.train()
         for places in _batches(taught, judged.owners, recipe.batch, rng):
             loss = LOSSES[recipe.loss](measure(places), judged.values[places], judged.owners[places], recipe.margin)
@@ -128,7 +129,7 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
         score = _order(network, measure, judged, stopping)
         if score > best:
             best, best_epoch, kept = score, epoch + 1, copy.deepcopy(network.state_dict())
-        progress((epoch + 1) / recipe.epochs)
+        progress((epoch + 1) / epochs)
         if epoch + 1 - best_epoch >= recipe.patience:
             break
     network.load_state_dict(kept)

@@ -86,7 +86,7 @@ def train(
     judgements = teachers(studies, judges, leave_out)
     with one_thread():
         network, fitted = lesson.learn(judgements, progress)
-    recipe = lesson.recipe
+    recipe, epochs = lesson.recipe, lesson.recipe.epochs or network.epochs
     save(
         network,
         file,
@@ -95,7 +95,7 @@ def train(
         originals=str(fitted.originals),
         guesses=str(fitted.guesses),
         order=f"{fitted.order:.4f}",
-        recipe=f"{recipe.loss} loss, margin {recipe.margin:g}, best of {recipe.epochs} epochs: {fitted.epochs}",
+        recipe=f"{recipe.loss} loss, margin {recipe.margin:g}, best of {epochs} epochs: {fitted.epochs}",
         seed=str(recipe.seed),
     )
     return Trained(whose(judgements), judgements.datasets, fitted)
