@@ -33,6 +33,7 @@ def row(defense, accuracy, auc, seed=0):
         "dataset": "digits",
         "model": "mlp",
         "defense": defense,
+        "augment": False,
         "seed": seed,
         "parameters": 10,
         "promise": "",

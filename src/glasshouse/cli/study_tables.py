@@ -9,6 +9,7 @@ from rich.table import Table
 
 from glasshouse.cli.tables import WIDE, cell, number
 from glasshouse.studies.federations.comparison import Difference as FederatedDifference
+from glasshouse.studies.federations.results import behind
 from glasshouse.studies.grid.comparison import Difference
 from glasshouse.studies.grid.estimate import Estimate
 from glasshouse.studies.grid.results import GridResult
@@ -76,7 +77,7 @@ def show_federations(found: JSON) -> None:
     for row in found["rows"]:
         asked = row.get("accuracy", {}).items()
         right = ", ".join(f"{query} {parts['test']['mean']:.1%}" for query, parts in asked)
-        names = row["dataset"], row["model"], row["defense"], str(row["seed"])
+        names = row["dataset"], row["model"], behind(row), str(row["seed"])
         table.add_row(*names, right or row.get("failed", "pending"))
     Console().print(table)
 
@@ -101,7 +102,8 @@ def show_federated_differences(found: Sequence[FederatedDifference]) -> None:
     table = Table(*heads, title="Differences, paired by seed (95 % interval)")
     for one in found:
         measure = f"{one.measure}, {one.attack}" if one.attack else one.measure
-        names = one.dataset, one.model, one.defense, str(one.round), one.query, measure
+        way = behind({"defense": one.defense, "augment": one.augment})
+        names = one.dataset, one.model, way, str(one.round), one.query, measure
         change = number(one.difference, wide=True)
         table.add_row(*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images))
     console.print(table)

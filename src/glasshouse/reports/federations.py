@@ -11,7 +11,7 @@ from glasshouse.files import write_atomic
 from glasshouse.reports import federations_advice, federations_figures, federations_view
 from glasshouse.reports.page import template
 from glasshouse.studies.federations.plan import Federations
-from glasshouse.studies.federations.results import finished, read_results
+from glasshouse.studies.federations.results import behind, finished, read_results
 from glasshouse.types import JSON
 
 #: Settings that a paper on federated learning rarely tells, and that move every number on the page.
@@ -41,6 +41,7 @@ def render(directory: Path) -> str:
         head=federations_advice.headline(places),
         advice=federations_advice.advice(places),
         places=places,
+        behind=behind,
         number=federations_view.number,
         percent=federations_view.percent,
         figures=drawn,

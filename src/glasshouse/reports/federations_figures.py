@@ -10,6 +10,7 @@ import numpy as np
 
 from glasshouse.reports.federations_view import COIN, last_round
 from glasshouse.reports.figures import INK, THEME, svg
+from glasshouse.studies.federations.results import behind, told
 from glasshouse.types import JSON
 
 ACROSS = 3  # pictures beside one another
@@ -46,8 +47,7 @@ def curves(rows: Sequence[JSON]) -> str:
 
     def draw(axes: Any, alike: Sequence[JSON], defense: str, colour: str) -> None:
         for place, row in enumerate(alike):
-            asked = row["membership"][str(last_round(row))]
-            curve = max(asked.values(), key=lambda one: one["auc"]["mean"])["roc"]
+            curve = max(told(row).values(), key=lambda one: one["auc"]["mean"])["roc"]
             label = defense if place == 0 else None
             axes.plot(curve["fpr"], curve["tpr"], drawstyle="steps-post", color=colour, alpha=0.8, label=label)
         axes.axline((0, 0), slope=1, color=INK, lw=0.6, alpha=0.4)
@@ -70,13 +70,13 @@ def _panels(rows: Sequence[JSON], draw: Draw, *, coin: bool = False, **frame: ob
     """One picture for each network on each data set, a colour for each defense, the same in all of them."""
     alike: defaultdict[tuple[str, str], defaultdict[str, list[JSON]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        alike[row["dataset"], row["model"]][row["defense"]].append(row)
+        alike[row["dataset"], row["model"]][behind(row)].append(row)
     if not alike or not all(row["membership"][str(last_round(row))] for row in rows):
         return ""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    defenses = list(dict.fromkeys(row["defense"] for row in rows))
+    defenses = list(dict.fromkeys(map(behind, rows)))
     across = min(ACROSS, len(alike))
     down = -(-len(alike) // across)
     with mpl.rc_context(THEME):

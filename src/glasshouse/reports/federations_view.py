@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glasshouse.functional.intervals import mean_interval
+from glasshouse.studies.federations.results import behind, told
 from glasshouse.types import JSON, Interval
 
 COIN = 0.5  # the area under the ROC curve of one who cannot tell members from others
@@ -53,7 +54,7 @@ def places(rows: Sequence[JSON]) -> list[Place]:
     """Every setup that has a finished federation, in the order of the plan."""
     alike: defaultdict[tuple[str, str, str], list[JSON]] = defaultdict(list)
     for row in rows:
-        alike[row["dataset"], row["model"], row["defense"]].append(row)
+        alike[row["dataset"], row["model"], behind(row)].append(row)
     return [_place(names, found) for names, found in alike.items()]
 
 
@@ -66,7 +67,7 @@ def _place(names: tuple[str, str, str], rows: Sequence[JSON]) -> Place:
 
 
 def _told(rows: Sequence[JSON]) -> list[Told]:
-    last = [row["membership"][str(last_round(row))] for row in rows]
+    last = [told(row) for row in rows]
     found = []
     for name in last[0]:
         attack, _, query = name.rpartition(", ")

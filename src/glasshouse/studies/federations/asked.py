@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +17,21 @@ from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
 from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.roc import measure, roc
+from glasshouse.membership import Public
 from glasshouse.membership.queries import View, views
 from glasshouse.studies.federation import strangers
 from glasshouse.training import Samples
-from glasshouse.types import JSON, Interval, finite_or_none
+from glasshouse.types import JSON, ImageSpec, Interval, finite_or_none
 
 BATCH = 256
 POINTS = 100  # of a ROC curve that is kept
+ENOUGH = 1000  # images of each part for a point of a curve over rounds
+
+
+def alone(view: View) -> Public:
+    """An attacker who has nothing but the model, looked at in one way."""
+    nothing = torch.empty(0)
+    return Public(nothing, nothing, view=view)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +40,7 @@ class Asked:
 
     plan: Federation
     ledger: Ledger
+    image: ImageSpec
     model: nn.Module
     members: Samples
     others: Samples
@@ -48,10 +58,19 @@ class Asked:
         return cls(
             plan,
             Ledger(directory),
+            holdings[0].spec,
             model,
             members,
             strangers(plan, test, root),
             views(defenses.create(plan.defense), plan.seed),
+        )
+
+    @property
+    def candidates(self) -> Samples:
+        """Members, then others."""
+        return Samples(
+            torch.cat([self.members.images, self.others.images]),
+            torch.cat([self.members.targets, self.others.targets]),
         )
 
     def after(self, rounds: int) -> nn.Module:
@@ -59,28 +78,33 @@ class Asked:
         set_weights(self.model, self.ledger.sent(rounds))
         return self.model.eval()
 
-    def accuracy(self, rounds: int) -> JSON:
-        """How often the model is right, on training and on other images, in each way that it can be asked."""
+    def accuracy(self, rounds: int, most: int | None = None) -> JSON:
+        """How often the model is right, on training and on other images, in each way that it can be asked.
+
+        With ``most`` only so many images of each part are asked about, spread over all of them.
+        """
         model = self.after(rounds)
         return {
             query: {
-                part: interval_json(_accuracy(view(model), samples))
+                part: interval_json(_accuracy(view(model), _spread(samples, most)))
                 for part, samples in (("train", self.members), ("test", self.others))
             }
             for query, view in self.views.items()
         }
 
-    def membership(self, rounds: int, attacks: tuple[str, ...]) -> JSON:
-        """How well attacks tell members from others, in each way that the model can be asked, with the ROC curve."""
-        model = self.after(rounds)
-        images = torch.cat([self.members.images, self.others.images])
-        labels = torch.cat([self.members.targets, self.others.targets])
+    def membership(self, rounds: int, attacks: tuple[str, ...], known: Callable[[View], Public] = alone) -> JSON:
+        """How well attacks tell members from others, in each way that the model can be asked, with the ROC curve.
+
+        ``known`` says what the attackers have beside the model.
+        """
+        model, asked = self.after(rounds), self.candidates
         count, found = len(self.members.images), {}
         for query, view in self.views.items():
-            public = membership_room.Public(images[:0], labels[:0], view=view)
+            public = known(view)
             for text in attacks:
                 rng = torch.Generator().manual_seed(self.plan.seed)
-                scores = membership_room.create(text)(model, images, labels, public=public, rng=rng).numpy()
+                attack = membership_room.create(text)
+                scores = attack(model, asked.images, asked.targets, public=public, rng=rng).numpy()
                 values = measure(scores[:count], scores[count:])
                 curve = roc(scores[:count], scores[count:]).thinned(POINTS)
                 found[f"{text}, {query}"] = {
@@ -95,6 +119,15 @@ def interval_json(value: Interval | None) -> JSON | None:
     if value is None:
         return None
     return {name: finite_or_none(getattr(value, name)) for name in ("mean", "low", "high")} | {"images": value.images}
+
+
+def _spread(samples: Samples, most: int | None) -> Samples:
+    """At most so many samples, from the first to the last client: theirs lie one behind the other."""
+    count = len(samples.images)
+    if most is None or count <= most:
+        return samples
+    places = torch.arange(most) * count // most
+    return Samples(samples.images[places], samples.targets[places])
 
 
 def _accuracy(model: nn.Module, samples: Samples) -> Interval:

@@ -24,6 +24,7 @@ class Difference:
     dataset: str
     model: str
     defense: str
+    augment: bool
     round: int
     query: str
     attack: str
@@ -71,6 +72,7 @@ def _difference(pairs: Sequence[tuple[Line, Line]]) -> Difference:
         line.dataset,
         line.model,
         line.defense,
+        line.augment,
         line.round,
         line.query,
         line.attack,

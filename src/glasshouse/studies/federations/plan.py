@@ -6,11 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from glasshouse import checks
+from glasshouse import membership as membership_room
 from glasshouse.errors import SettingError
 from glasshouse.federated.plan import Federation
 from glasshouse.registry import setting
 
 SEPARATOR = "|"
+NAMED = 3  # data set, model and defense come first in a row of ``extra``
+AUGMENT = "augment"
+SHADOWS = "shadows"
+ROW = f"'DATASET | MODEL | DEFENSE', with '| {AUGMENT}' or '| {SHADOWS}' behind it or not"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What federations of several seeds have in common; ``augment``: clients shift and mirror images."""
+
+    dataset: str
+    model: str
+    defense: str
+    augment: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +36,11 @@ class Federations:
     datasets: tuple[str, ...] = setting(("digits",), "data set SPECs")
     models: tuple[str, ...] = setting(("mlp",), "model SPECs")
     defenses: tuple[str, ...] = setting(("none", "csvar"), "defense SPECs of every client; the first is the reference")
-    extra: tuple[str, ...] = setting((), "further federations: 'DATASET | MODEL | DEFENSE'")
+    extra: tuple[str, ...] = setting(
+        (),
+        f"further federations: 'DATASET | MODEL | DEFENSE'; '| {AUGMENT}' behind it: clients shift and mirror images; "
+        f"'| {SHADOWS}': asked by shadow_membership as well",
+    )
     single: tuple[str, ...] = setting((), "model SPECs that are trained with the first seed alone")
     seeds: tuple[int, ...] = setting((0,), "seeds; each is a federation of its own")
     clients: int = setting(4, "how many clients")
@@ -33,6 +52,9 @@ class Federations:
     split: str = setting("iid", "how images are dealt out to clients")
     images: int | None = setting(None, "train on so many images in all; none: on all")
     membership: tuple[str, ...] = setting(("loss",), "membership attack SPECs, of those that need no shadow models")
+    shadow_membership: tuple[str, ...] = setting(
+        (), "membership attack SPECs that train shadow federations; each costs as much as the federation asked"
+    )
     watched: tuple[int, ...] = setting((), "rounds after which membership is asked as well as after the last")
 
     def __post_init__(self) -> None:
@@ -41,28 +63,61 @@ class Federations:
                 raise SettingError(f"There are no {name}: name at least one.")
         for number in self.watched:
             checks.between("watched", number, 1, self.rounds)
-        for row in self.extra:
-            if row.count(SEPARATOR) != 2:
-                raise SettingError(f"extra has '{row}': write 'DATASET | MODEL | DEFENSE'.")
+        self._refuse_attacks()
         _ = list(self.federations())
+
+    def _refuse_attacks(self) -> None:
+        """Shadow models are many trainings, which nobody should ask of every federation by mistake."""
+        for name, wanted in (("membership", False), ("shadow_membership", True)):
+            for text in getattr(self, name):
+                if bool(membership_room.create(text).shadow_count) != wanted:
+                    other = "membership" if wanted else "shadow_membership"
+                    raise SettingError(f"{name} has '{text}': attacks of its kind belong into {other}.")
+        if any(self.setups().values()) != bool(self.shadow_membership):
+            raise SettingError(
+                f"shadow_membership and rows of extra that end in '| {SHADOWS}' go together: give both or none."
+            )
+
+    def setups(self) -> dict[Setup, bool]:
+        """Every setup in the order of the plan, and whether it is asked with shadow models as well."""
+        found = {Setup(d, m, g): False for d in self.datasets for m in self.models for g in self.defenses}
+        for row in self.extra:
+            setup, shadows = _parsed(row)
+            found[setup] = shadows or found.get(setup, False)
+        return found
 
     def federations(self) -> Iterator[Federation]:
         """Every federation of the plan, those of one data set together."""
-        product = [(d, m, g) for d in self.datasets for m in self.models for g in self.defenses]
-        written = [tuple(part.strip() for part in row.split(SEPARATOR)) for row in self.extra]
-        for dataset, model, defense in dict.fromkeys([*product, *((a, b, c) for a, b, c in written)]):
-            for seed in self.seeds[:1] if model in self.single else self.seeds:
-                yield Federation(
-                    dataset=dataset,
-                    model=model,
-                    defense=defense,
-                    clients=self.clients,
-                    rounds=self.rounds,
-                    local_epochs=self.local_epochs,
-                    batch=self.batch,
-                    lr=self.lr,
-                    momentum=self.momentum,
-                    split=self.split,
-                    images=self.images,
-                    seed=seed,
-                )
+        return (federation for federation, _ in self.asked())
+
+    def asked(self) -> Iterator[tuple[Federation, tuple[str, ...]]]:
+        """Every federation of the plan with the shadow attacks that it is asked by, if any."""
+        for setup, shadows in self.setups().items():
+            for seed in self.seeds[:1] if setup.model in self.single else self.seeds:
+                yield self._federation(setup, seed), self.shadow_membership if shadows else ()
+
+    def _federation(self, setup: Setup, seed: int) -> Federation:
+        return Federation(
+            dataset=setup.dataset,
+            model=setup.model,
+            defense=setup.defense,
+            augment=setup.augment,
+            clients=self.clients,
+            rounds=self.rounds,
+            local_epochs=self.local_epochs,
+            batch=self.batch,
+            lr=self.lr,
+            momentum=self.momentum,
+            split=self.split,
+            images=self.images,
+            seed=seed,
+        )
+
+
+def _parsed(row: str) -> tuple[Setup, bool]:
+    """A row of ``extra``: its setup, and whether it is asked with shadow models."""
+    parts = [part.strip() for part in row.split(SEPARATOR)]
+    if len(parts) < NAMED or not set(parts[NAMED:]) <= {AUGMENT, SHADOWS}:
+        raise SettingError(f"extra has '{row}': write {ROW}.")
+    dataset, model, defense, *marks = parts
+    return Setup(dataset, model, defense, AUGMENT in marks), SHADOWS in marks

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from glasshouse.errors import GlasshouseError, StudyError
@@ -10,14 +12,18 @@ from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
 from glasshouse.store import Store
 from glasshouse.studies.audit import Running, owned
-from glasshouse.studies.federations.asked import Asked
+from glasshouse.studies.federations.asked import ENOUGH, Asked
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import FOLDER, gathered, save
+from glasshouse.studies.federations.shadows import Shadowed
 from glasshouse.studies.federations.targets import Target, targets_of
 from glasshouse.studies.reading import read_plan, to_toml
 from glasshouse.studies.runner import Summary
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
-from glasshouse.types import JSON, finite_or_none
+from glasshouse.types import JSON, Progress, finite_or_none, no_progress
+
+SHADOWS = "shadows"  # the folder of shadow models
+ASKED = {"accuracy", "watched", "membership"}
 
 
 def carry_out(
@@ -53,35 +59,68 @@ def _write_plan(plan: Federations, directory: Path) -> None:
 
 
 def _train(targets: list[Target], directory: Path, store: Store, running: Running, root: Path | None) -> Summary:
-    """Measure what is not measured; no further federation begins at the deadline."""
+    """Measure what is not measured; no further federation or shadow begins at the deadline.
+
+    Of a federation that an earlier version measured, only what that did not ask is asked.
+    """
     deadline = running.deadline()
-    finished = {record.key for record in store.targets() if record.state == "done"}
+    known = {record.key: record.outcome for record in store.targets() if record.state == "done"}
     found = done = failed = 0
     for number, target in enumerate(targets):
-        if target.key() in finished:
+        before = known.get(target.key(), {})
+        progress = partial(_tell, running, number, len(targets))
+        if before.keys() >= ASKED:
             found += 1
         elif time.monotonic() < deadline:
             try:
-                store.finish_target(target.key(), measured(target, directory / FOLDER / target.folder, root))
-                finished.add(target.key())  # which two ways to write a data set may share
-                done += 1
+                outcome = measured(target, directory, root, before=before, deadline=deadline, progress=progress)
+                if outcome is not None:
+                    store.finish_target(target.key(), outcome)
+                    known[target.key()] = outcome  # which two ways to write a data set may share
+                    done += 1
             except GlasshouseError as error:
                 store.fail_target(target.key(), str(error))
                 failed += 1
-        running.training_progress(number + 1, len(targets))
+        progress(1)
     return Summary(len(targets), found, done, failed)
 
 
-def measured(target: Target, folder: Path, root: Path | None) -> JSON:
-    """Train a federation, or go on with it, and ask it all that the plan asks."""
-    result = federate(target.federation, folder, root=root)
-    asked = Asked.of(target.federation, folder, root)
+def _tell(running: Running, number: int, total: int, share: float) -> None:
+    running.training_progress(number + share, total)
+
+
+def measured(
+    target: Target,
+    directory: Path,
+    root: Path | None,
+    *,
+    before: JSON,
+    deadline: float = float("inf"),
+    progress: Progress = no_progress,
+) -> JSON | None:
+    """Train a federation, or go on with it, and ask it all that the plan asks and was not answered before.
+
+    Nothing where the time was over before all its shadows were trained.
+    """
+    plan, folder = target.federation, directory / FOLDER / target.folder
+    models = 1 + target.shadow_count
+    result = federate(plan, folder, root=root, tell=lambda one: progress((one.number + 1) / plan.rounds / models))
+    asked, last = Asked.of(plan, folder, root), len(result.rounds)
+    questions: dict[str, Callable[[], JSON]] = {
+        "accuracy": lambda: asked.accuracy(last),
+        "watched": lambda: {str(number): asked.accuracy(number, ENOUGH) for number in target.rounds},
+        "membership": lambda: {str(number): asked.membership(number, target.membership) for number in target.rounds},
+    }
+    if target.shadowed:
+        shadowed = Shadowed.of(asked, target.shadowed, directory / SHADOWS, root)
+        if not shadowed.train(deadline, lambda share: progress((1 + share * (models - 1)) / models)):
+            return None
+        questions["shadowed"] = lambda: shadowed.membership(last)
     return {
         "parameters": result.parameters,
         "promise": result.promise,
         "seconds": sum(one.seconds for one in result.rounds),
         "bytes": sum(one.bytes_sent for one in result.rounds),
         "curve": [finite_or_none(one.accuracy) for one in result.rounds],
-        "accuracy": asked.accuracy(len(result.rounds)),
-        "membership": {str(number): asked.membership(number, target.membership) for number in target.rounds},
+        **{name: before[name] if name in before else ask() for name, ask in questions.items()},
     }

@@ -18,7 +18,7 @@ from glasshouse.studies.grid.results import RESULT_FILE, read_document
 from glasshouse.types import JSON
 from glasshouse.versions import versions
 
-SCHEMA = 2  # 1 had no ROC curves, and no versions of packages
+SCHEMA = 3  # 2 had no augmentation, no accuracies in watched rounds and no shadow models
 FOLDER = "federations"
 PARTS = {"schema", "settings", "rows"}
 TRAINED = "accuracy on training images"
@@ -32,6 +32,7 @@ class Line:
     dataset: str
     model: str
     defense: str
+    augment: bool
     seed: int
     round: int
     query: str
@@ -45,7 +46,8 @@ class Line:
     @property
     def setup(self) -> tuple[object, ...]:
         """What lines of several seeds have in common."""
-        return self.dataset, self.model, self.defense, self.round, self.query, self.attack, self.measure
+        same = self.dataset, self.model, self.defense, self.augment
+        return *same, self.round, self.query, self.attack, self.measure
 
 
 def gathered(plan: Federations, targets: Sequence[Target], records: Sequence[CaseRecord]) -> JSON:
@@ -53,8 +55,7 @@ def gathered(plan: Federations, targets: Sequence[Target], records: Sequence[Cas
     known = {record.key: record for record in records}
     rows = []
     for target in targets:
-        names = {key: getattr(target.federation, key) for key in ("dataset", "model", "defense", "seed")}
-        rows.append({**names, **_became(known[target.key()])})
+        rows.append({**target.names(), **_became(known[target.key()])})
     return {"schema": SCHEMA, "settings": {**dataclasses.asdict(plan), "versions": versions()}, "rows": rows}
 
 
@@ -84,21 +85,34 @@ def finished(results: JSON) -> list[JSON]:
     return [row for row in results["rows"] if "accuracy" in row]
 
 
+def told(row: JSON) -> JSON:
+    """What every attack, those with shadow models among them, told of members after the last round."""
+    last = max(row["membership"], key=int)
+    return {**row["membership"][last], **row.get("shadowed", {})}
+
+
+def behind(row: JSON) -> str:
+    """What tables call the way in which a federation's clients trained."""
+    return f"{row['defense']}, augmented" if row.get("augment") else str(row["defense"])
+
+
 def lines(directory: Path) -> list[Line]:
     """Every value that was measured, in the order of the plan."""
     return [line for row in finished(read_results(directory)) for line in _lines(row)]
 
 
 def _lines(row: JSON) -> Iterator[Line]:
-    names = row["dataset"], row["model"], row["defense"], row["seed"]
+    names = row["dataset"], row["model"], row["defense"], row["augment"], row["seed"]
     for number, share in enumerate(row["curve"], start=1):
         if share is not None:
             yield Line(*names, number, "clean", "", "accuracy while training", share, None, None, None)
     last = len(row["curve"])
-    for query, parts in row["accuracy"].items():
-        for part, measure in (("train", TRAINED), ("test", TESTED)):
-            yield Line(*names, last, query, "", measure, **parts[part])
-    for number, asked in row["membership"].items():
+    watched = {int(number): asked for number, asked in row.get("watched", {}).items() if int(number) < last}
+    for number, accuracy in {**watched, last: row["accuracy"]}.items():
+        for query, parts in accuracy.items():
+            for part, measure in (("train", TRAINED), ("test", TESTED)):
+                yield Line(*names, number, query, "", measure, **parts[part])
+    for number, asked in {**row["membership"], str(last): told(row)}.items():
         for name, values in asked.items():
             attack, _, query = name.rpartition(", ")
             for metric in METRICS:

@@ -23,18 +23,23 @@ from glasshouse.types import JSON
 
 VERSION = 2  # counts changes that change what is trained or measured
 AS_WRITTEN = ("dataset", "test", "model", "defense", "split")  # the key covers what they mean instead
+NAMES = ("dataset", "model", "defense", "augment", "seed")
 PATIENCE = "timeout"  # which changes no result
 BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One federation: its plan, a hash of its images and labels, and what it is asked in which rounds."""
+    """One federation: its plan, a hash of its images and labels, and what it is asked in which rounds.
+
+    ``shadowed`` are attacks with shadow models, which it is asked by after the last round.
+    """
 
     federation: Federation
     data: str
     membership: tuple[str, ...]
     rounds: tuple[int, ...]
+    shadowed: tuple[str, ...] = ()
 
     def key(self) -> str:
         """The content hash under which its results are kept."""
@@ -48,10 +53,19 @@ class Target:
         """
         return _digest([VERSION, self._training(), [getattr(self.federation, name) for name in AS_WRITTEN]])[:24]
 
+    @property
+    def shadow_count(self) -> int:
+        """How many shadow federations the attacks want."""
+        return max((membership_room.create(text).shadow_count for text in self.shadowed), default=0)
+
     def described(self) -> JSON:
         """The target as plain JSON."""
-        names = {name: getattr(self.federation, name) for name in ("dataset", "model", "defense", "seed")}
-        return {**names, "data": self.data, "membership": list(self.membership), "rounds": list(self.rounds)}
+        asked = {"membership": list(self.membership), "rounds": list(self.rounds), "shadowed": list(self.shadowed)}
+        return {**self.names(), "data": self.data, **asked}
+
+    def names(self) -> JSON:
+        """What tables call it."""
+        return {name: getattr(self.federation, name) for name in NAMES}
 
     def _training(self) -> list[object]:
         """What decides the training: settings, data, and the version numbers of our algorithms."""
@@ -66,19 +80,20 @@ class Target:
         return [plain, self.data, *specs, guard.complete_spec, list(guard.versions)]
 
     def _asking(self) -> list[object]:
-        attacks = [membership_room.create(text) for text in self.membership]
-        return [[[complete_spec(one), one.version] for one in attacks], list(self.rounds)]
+        facts: list[object] = [_versions(self.membership), list(self.rounds)]
+        return [*facts, _versions(self.shadowed)] if self.shadowed else facts
 
 
 def targets_of(plan: Federations, root: Path | None) -> list[Target]:
     """Every federation of a plan; images of one data set are read once for each seed."""
     digests: dict[tuple[object, ...], str] = {}
     found = []
-    for federation in plan.federations():
+    watched = tuple(sorted({*plan.watched, plan.rounds}))
+    for federation, shadowed in plan.asked():
         same = federation.dataset, federation.seed
         if same not in digests:
             digests[same] = data_digest(federation, root)
-        found.append(Target(federation, digests[same], plan.membership, tuple(sorted({*plan.watched, plan.rounds}))))
+        found.append(Target(federation, digests[same], plan.membership, watched, shadowed))
     return found
 
 
@@ -109,6 +124,12 @@ def _read(pool: Pool, places: Iterable[int]) -> Iterator[torch.Tensor]:
 def _add(content: hashlib._Hash, images: Iterable[torch.Tensor]) -> None:
     for some in images:
         content.update((some * 255).round().to(torch.uint8).numpy().tobytes())
+
+
+def _versions(attacks: Iterable[str]) -> list[list[object]]:
+    """What attacks mean, and the version numbers of their algorithms."""
+    found = [membership_room.create(text) for text in attacks]
+    return [[complete_spec(one), one.version] for one in found]
 
 
 def _digest(facts: object) -> str:
