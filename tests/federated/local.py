@@ -56,14 +56,30 @@ class LocalGrid:
 
 def carry_out(plan: Federation, out, **options):
     """Carry a federation out in this process; returns its rounds."""
-    from flwr.app import Context, RecordDict
-
-    from glasshouse.federated import apps
     from glasshouse.federated.records import Ledger
     from glasshouse.federated.run import begun
 
-    app = apps.client_app(apps.simulated(plan, None, out))
     with begun(plan, out) as host:
-        server = apps.server_app(lambda context: host, threading.Event())
-        server(LocalGrid(app, plan.clients, **options), Context(1, 0, {}, RecordDict(), {}))
+        serve(host, **options)
     return Ledger(out)
+
+
+def federate(plan: Federation, out, *, root=None, tell=lambda facts: None):
+    """The same as ``glasshouse.federated.federate``, in this process."""
+    from glasshouse.federated.run import begun, write_down
+
+    with begun(plan, out, root=root, tell=tell) as host:
+        if host.first_round() < plan.rounds:
+            serve(host)
+        return write_down(host)
+
+
+def serve(host, **options):
+    """All rounds that are left."""
+    from flwr.app import Context, RecordDict
+
+    from glasshouse.federated import apps
+
+    app = apps.client_app(apps.simulated(host.plan, None, host.directory))
+    server = apps.server_app(lambda context: host, threading.Event())
+    server(LocalGrid(app, host.plan.clients, **options), Context(1, 0, {}, RecordDict(), {}))

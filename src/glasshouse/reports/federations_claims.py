@@ -57,10 +57,10 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict: an order holds where every step does, and fails where one does."""
-        if self.missing:
-            return f"not measured yet ({', '.join(self.missing)} missing)"
+        """The verdict: an order holds where every step does, and fails where one does, whatever the others do."""
         found = {step.verdict for step in self.steps}
+        if self.missing and FAILS not in found:
+            return f"not measured yet ({', '.join(self.missing)} missing)"
         return next(word for word in (FAILS, OPEN, HOLDS) if word in found)
 
     def __str__(self) -> str:

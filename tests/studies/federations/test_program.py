@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.federated.local import federate
 
 from glasshouse.errors import SettingError, StudyError
 from glasshouse.store import DATABASE_FILE, Store
@@ -14,7 +15,7 @@ from glasshouse.studies.audit import Running
 from glasshouse.studies.federations import program
 from glasshouse.studies.federations.comparison import compare
 from glasshouse.studies.federations.plan import Federations
-from glasshouse.studies.federations.results import FOLDER, RESULT_FILE, lines
+from glasshouse.studies.federations.results import FOLDER, RESULT_FILE, behind, lines
 from glasshouse.studies.federations.status import status
 from glasshouse.studies.federations.targets import targets_of
 from glasshouse.studies.grid.plan import Grid, to_toml
@@ -22,6 +23,13 @@ from glasshouse.studies.grid.plan import Grid, to_toml
 pytest.importorskip("flwr", reason="needs glasshouse[federated]")
 
 PLAN = Federations(defenses=("csvar",), rounds=2, clients=2, images=60, watched=(1,))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_processes():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "federate", federate)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +48,8 @@ def test_everything_is_measured_once(study):
     assert set(row["membership"]) == {"1", "2"}
     assert set(row["membership"]["2"]) == {"loss, clean", "loss, protected"}
     assert 0 <= row["accuracy"]["clean"]["test"]["mean"] <= 1
+    assert row["watched"]["2"] == row["accuracy"]  # few enough images to ask about all of them
+    assert row["watched"]["1"]["clean"]["test"]["mean"] == pytest.approx(row["curve"][0], abs=0.01)
 
 
 def test_a_kept_curve_has_the_area_that_was_measured(study):
@@ -56,7 +66,9 @@ def test_status_lines_and_comparison_come_from_the_study(study):
     assert (found.targets.done, found.targets.left, found.unit) == (1, 0, "federations")
     table = lines(directory)
     assert {line.round for line in table if line.attack} == {1, 2}
-    (right,) = [one for one in table if (one.measure, one.query) == ("accuracy on test images", "protected")]
+    tested = [one for one in table if (one.measure, one.query) == ("accuracy on test images", "protected")]
+    assert [one.round for one in tested] == [1, 2]
+    right = tested[1]
     (row,) = json.loads((directory / RESULT_FILE).read_text())["rows"]
     assert right.mean == row["accuracy"]["protected"]["test"]["mean"]
     assert {one.difference.mean for one in compare(directory, directory)} == {0.0}
@@ -67,6 +79,33 @@ def test_an_attack_more_is_another_result_of_the_same_training():
     (one,), (two,) = targets_of(PLAN, None), targets_of(more, None)
     assert one.key() != two.key()
     assert one.folder == two.folder
+
+
+def test_what_earlier_versions_trained_is_found_again():
+    (target,) = targets_of(dataclasses.replace(PLAN, defenses=("none",)), None)
+    assert (target.key(), target.folder) == ("08051b9484ce0b15973d212fc462cca1", "422e9f51e846f94e9e80a0b3")
+
+
+def test_augmentation_is_another_federation():
+    more = dataclasses.replace(PLAN, extra=("digits | mlp | csvar | augment", "digits | mlp | csvar"))
+    one, two = targets_of(more, None)
+    assert (one.key(), one.folder) == (targets_of(PLAN, None)[0].key(), targets_of(PLAN, None)[0].folder)
+    assert {one.key(), one.folder}.isdisjoint((two.key(), two.folder))
+    assert [target.federation.augment for target in (one, two)] == [False, True]
+    assert behind(two.names()) == "csvar, augmented"
+
+
+def test_of_an_earlier_version_only_what_it_did_not_ask_is_asked(tmp_path, monkeypatch):
+    plan = dataclasses.replace(PLAN, defenses=("none",), rounds=1, watched=())
+    before, _ = program.carry_out(plan, tmp_path, Running())
+    store = Store(tmp_path / DATABASE_FILE)
+    (record,) = store.targets()
+    store.finish_target(record.key, {name: one for name, one in record.outcome.items() if name != "watched"})
+    store.close()
+    monkeypatch.delattr(program.Asked, "membership")
+    after, summary = program.carry_out(plan, tmp_path, Running())
+    assert (summary.found, summary.done, summary.failed) == (0, 1, 0)
+    assert after["rows"] == before["rows"]
 
 
 def changed(tmp_path, pixel: int):
@@ -129,9 +168,21 @@ def test_results_lie_where_the_run_is_told(tmp_path):
     opened.close()
 
 
-@pytest.mark.parametrize("wrong", [{"extra": ("a | b",)}, {"watched": (3,)}, {"defenses": ()}])
-def test_wrong_plans_are_refused(wrong):
-    with pytest.raises(SettingError):
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"extra": ("a | b",)}, "DATASET"),
+        ({"extra": ("digits | mlp | none | mirrored",)}, "augment"),
+        ({"extra": ("digits | mlp | none | shadows",)}, "go together"),
+        ({"shadow_membership": ("lira:shadows=4",)}, "go together"),
+        ({"membership": ("lira:shadows=4",)}, "shadow_membership"),
+        ({"shadow_membership": ("loss",)}, "belong into membership"),
+        ({"watched": (3,)}, "watched"),
+        ({"defenses": ()}, "defenses"),
+    ],
+)
+def test_wrong_plans_are_refused(wrong, word):
+    with pytest.raises(SettingError, match=word):
         dataclasses.replace(PLAN, **wrong)
 
 

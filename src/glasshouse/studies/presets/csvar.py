@@ -10,10 +10,14 @@ from glasshouse.studies.federations.plan import Federations
 
 DEFENSES = ("none", "image_noise:sigma=50", "csvar", "csvar_exchange", "pixelate:factor=4")
 LIGHT = ("shufflenet_v2", "mobilenet_v2")
+SMALL = "tanhnet:hidden=40"  # for shadow models: each costs as much as the federation that they are shadows of
+#: Does it take a shuffle to hide members, or would clients that shift and mirror images do.
+CONTROLS = tuple(f"{dataset} | {LIGHT[0]} | none | augment" for dataset in ("orl_faces:size=64", "cifar10"))
+SHADOWED = tuple(f"cifar10 | {SMALL} | {defense} | shadows" for defense in ("none", "csvar"))
 
 
 def laptop() -> Federations:
-    """Trimmed images and rounds; the light networks with three seeds, ResNet50 with one."""
+    """Trimmed images and rounds; the light networks with three seeds, ResNet50 and the small network with one."""
     return Federations(
         title="CSVAR, laptop scale",
         datasets=("orl_faces:size=64", "mnist:size=32", "cifar10"),
@@ -23,8 +27,10 @@ def laptop() -> Federations:
             *(f"orl_faces:size=64 | resnet50 | {defense}" for defense in DEFENSES),
             "mnist:size=32 | lenet | none",
             "mnist:size=32 | lenet | dp_sgd:epsilon=8",
+            *CONTROLS,
+            *SHADOWED,
         ),
-        single=("resnet50",),
+        single=("resnet50", SMALL),
         seeds=(0, 1, 2),
         clients=4,
         rounds=15,
@@ -33,6 +39,7 @@ def laptop() -> Federations:
         lr=0.02,
         momentum=0.9,
         images=2000,
+        shadow_membership=("lira:shadows=16", "rmia:shadows=16", "shokri:shadows=16"),
         watched=(3, 6, 9, 12),
     )
 
