@@ -7,6 +7,7 @@ import json
 import re
 
 import pytest
+from tests.reports.federated_rows import row
 
 from glasshouse.errors import StudyError
 from glasshouse.reports.federations import render, write_federations_report
@@ -15,34 +16,6 @@ from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import SCHEMA, lines, read_results
 
 PLAN = Federations(title="two <ways>", datasets=("digits",), defenses=("none", "csvar", "clip"), rounds=2, seeds=(0, 1))
-
-
-def interval(mean, wide=0.02, images=100):
-    return {"mean": mean, "low": mean - wide, "high": mean + wide, "images": images}
-
-
-def asked(auc):
-    rare = {"tpr_at_fpr_0.01": interval(0.1), "tpr_at_fpr_0.001": None, "balanced_accuracy": interval(auc)}
-    return {"auc": interval(auc), **rare, "roc": {"fpr": [0.0, 0.5, 1.0], "tpr": [0.0, auc, 1.0]}}
-
-
-def row(defense, accuracy, auc, seed=0):
-    queries = ("clean", "protected") if defense == "csvar" else ("clean",)
-    parts = {"train": interval(accuracy + 0.01), "test": interval(accuracy)}
-    return {
-        "dataset": "digits",
-        "model": "mlp",
-        "defense": defense,
-        "augment": False,
-        "seed": seed,
-        "parameters": 10,
-        "promise": "",
-        "seconds": 1.0,
-        "bytes": 10,
-        "curve": [accuracy / 2, accuracy],
-        "accuracy": dict.fromkeys(queries, parts),
-        "membership": {number: {f"loss, {query}": asked(auc) for query in queries} for number in ("1", "2")},
-    }
 
 
 def written(directory, rows):
@@ -117,11 +90,19 @@ def test_several_seeds_have_the_wider_interval(tmp_path):
 def test_comparison_pairs_seeds(tmp_path):
     first = written(tmp_path / "a", [row("none", 0.8, 0.7), row("none", 0.9, 0.7, seed=1)])
     second = written(tmp_path / "b", [row("none", 0.7, 0.7, seed=1), row("none", 0.6, 0.7, seed=2)])
-    (one,) = [one for one in compare(first, second) if one.measure == "accuracy on test images"]
+    (one,) = [one for one in compare(first, second) if (one.measure, one.round) == ("accuracy on test images", 2)]
     assert (one.first, one.second) == (0.9, 0.7)
     assert one.difference.mean == pytest.approx(-0.2)
     with pytest.raises(StudyError, match="no finished federation in common"):
         compare(first, written(tmp_path / "c", []))
+
+
+def test_augmented_clients_have_rows_of_their_own(tmp_path):
+    rows = [row("none", 0.9, 0.8), row("none", 0.8, 0.6, augment=True)]
+    found = text(render(written(tmp_path, rows)))
+    assert "digits mlp none, augmented 1 80.0%" in found
+    assert "with none, augmented 80.0% of test images are recognised" in found
+    assert {line.augment for line in lines(tmp_path)} == {False, True}
 
 
 def test_lines_hold_every_value_once(study):

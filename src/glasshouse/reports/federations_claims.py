@@ -95,7 +95,7 @@ def gap(pairs: Sequence[tuple[JSON, JSON]]) -> Interval:
     return Interval(seeds.mean, low, high, len(pairs))
 
 
-def tested(query: str) -> Value:
+def accuracy(query: str) -> Value:
     """Accuracy on test images, asked in one way; what changes no images can be asked with clean ones only."""
 
     def value(row: JSON) -> JSON:
