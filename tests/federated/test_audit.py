@@ -21,7 +21,7 @@ from glasshouse.federated.clients import network
 from glasshouse.federated.holdings import dealt
 from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
-from glasshouse.studies.sightings import assigned, points_home, victims
+from glasshouse.studies.sightings import Scene, assigned, points_home, victims
 
 ATTACK = "invgrad:steps=150,tv=0.0001"
 SETTINGS = FederationAudit(attacks=(ATTACK,), metrics=("mse", "psnr"), labels="given", clients=3)
@@ -99,6 +99,53 @@ def test_an_attack_that_cannot_work_fails_with_its_reason(places, tmp_path):
     found = audit_federation(places["open"], tmp_path, settings)
     assert found.rows == ()
     assert "fc_inversion on client 0: Attack 'fc_inversion' needs a gradient of one image" in found.failures[0]
+
+
+@pytest.fixture
+def attacked(monkeypatch):
+    """Who is attacked; with ``most`` set the process is killed before more are."""
+    seen: list[str] = []
+    run = Scene.attacked
+
+    def counted(self, victim, text, attack, **options):
+        if len(seen) == counted.most:
+            raise KeyboardInterrupt
+        seen.append(victim.name)
+        return run(self, victim, text, attack, **options)
+
+    counted.most = None
+    monkeypatch.setattr(Scene, "attacked", counted)
+    return counted, seen
+
+
+def test_a_killed_audit_goes_on_where_it_stopped(places, audits, attacked, tmp_path):
+    counted, seen = attacked
+    counted.most = 2
+    with pytest.raises(KeyboardInterrupt):
+        audit_federation(places["open"], tmp_path, SETTINGS)
+    counted.most = None
+    found = audit_federation(places["open"], tmp_path, SETTINGS)
+    assert seen == ["client 0", "client 1", "client 2"]
+    assert found.rows == audits["open"].rows
+    assert found.to_json() == audits["open"].to_json()
+
+
+def test_rows_that_are_damaged_or_were_asked_otherwise_are_done_again(places, audits, attacked, tmp_path):
+    _, seen = attacked
+    settings = dataclasses.replace(SETTINGS, attacks=("invgrad:steps=2",), clients=1)
+    first = audit_federation(places["open"], tmp_path, settings)
+    (kept,) = (tmp_path / "rows").glob("*.json")
+    kept.write_text("{")
+    assert audit_federation(places["open"], tmp_path, settings).rows == first.rows
+    (tmp_path / first.rows[0].pictures[0][1]).unlink()
+    assert audit_federation(places["open"], tmp_path, settings).rows == first.rows
+    assert (tmp_path / first.rows[0].pictures[0][1]).is_file()
+    assert len(seen) == 3
+    for change in ({"images": 1}, {"labels": "recovered"}, {"seed": 1}, {"round": 1}, {"metrics": ("mse",)}):
+        audit_federation(places["open"], tmp_path, dataclasses.replace(settings, **change))
+    assert len(seen) == 8
+    audit_federation(places["open"], tmp_path, settings)
+    assert len(seen) == 8
 
 
 def test_command_table_json_and_page(places, tmp_path):

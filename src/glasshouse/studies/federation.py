@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,20 +17,23 @@ from glasshouse import attacks as attack_room
 from glasshouse import checks, defenses
 from glasshouse import membership as membership_room
 from glasshouse import metrics as metric_room
+from glasshouse.attacks import InversionAttack
 from glasshouse.errors import GlasshouseError, SettingError, StudyError
 from glasshouse.federated.clients import network, set_weights
 from glasshouse.federated.holdings import Holding, Pool, dealt, open_pool
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
 from glasshouse.federated.run import PLAN_FILE, read_result
-from glasshouse.files import write_atomic
+from glasshouse.files import sole_owner, sweep, write_atomic
 from glasshouse.functional.roc import measure
 from glasshouse.membership.queries import views
 from glasshouse.metrics import Metric
 from glasshouse.registry import setting
 from glasshouse.studies.forgery import Forgery, gather
 from glasshouse.studies.materials import unlike
-from glasshouse.studies.sightings import Row, Scene, victims
+from glasshouse.studies.shelf import FOLDER as ROWS
+from glasshouse.studies.shelf import Shelf
+from glasshouse.studies.sightings import Row, Scene, Victim, victims
 from glasshouse.training import Samples
 from glasshouse.types import JSON, Interval, Progress, finite_or_none, no_progress
 
@@ -118,7 +122,7 @@ def audit_federation(
 
     Under secure aggregation the server saw only the mean of all clients' changes, so that is what is attacked. The
     global model asked about membership is the one that the round ended with. What an adversary among the clients made
-    of all rounds is scored beside it.
+    of all rounds is scored beside it. Each attack is kept in ``out`` once it is over, so the same call goes on.
     """
     plan, rounds = read_result(directory)
     if settings.round >= len(rounds):
@@ -136,22 +140,42 @@ def audit_federation(
     others = strangers(plan, test, root)
     scene = Scene(model, image, plan.lr, others.images, settings.judges, out)
     seen = victims(plan, ledger, settings.round, held, model)[: settings.clients]
+    with sole_owner(out):
+        sweep(out, out / ROWS)
+        rows, failures = _attacked(scene, seen, attack_list, settings, progress)
+        set_weights(model, ledger.sent(settings.round + 1))
+        told = _told(plan, settings, held, others, model)
+        evidence = gather(plan, directory, len(rounds), root)
+        forgery = None if evidence is None else evidence.judged(others, settings.judges, out=out, seed=settings.seed)
+        result = FederationAuditResult(out, plan, settings, rows, told, forgery, failures)
+        write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
+    return result
+
+
+def _attacked(
+    scene: Scene,
+    seen: Sequence[Victim],
+    attack_list: Mapping[str, InversionAttack],
+    settings: FederationAudit,
+    progress: Progress,
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """Every attack on every victim, those of an earlier run found again, and why others failed."""
     rows, failures = list[Row](), list[str]()
-    work = [(victim, text) for victim in seen for text in attack_list]
+    shelf = Shelf(scene, (settings.images, settings.labels, settings.seed, settings.metrics))
     attacked = partial(scene.attacked, images=settings.images, labels=settings.labels, seed=settings.seed)
+    work = [(victim, text) for victim in seen for text in attack_list]
     for number, (victim, text) in enumerate(work):
+        key = shelf.key(victim, attack_list[text])
+        row = shelf.get(key)
         try:
-            rows.append(attacked(victim, text, attack_list[text]))
+            if row is None:
+                row = attacked(victim, text, attack_list[text])
+                shelf.put(key, row)
+            rows.append(dataclasses.replace(row, attack=text))  # which may have been written in another way
         except GlasshouseError as error:
             failures.append(f"{text} on {victim.name}: {error}")
         progress((number + 1) / len(work))
-    set_weights(model, ledger.sent(settings.round + 1))
-    told = _told(plan, settings, held, others, model)
-    evidence = gather(plan, directory, len(rounds), root)
-    forgery = None if evidence is None else evidence.judged(others, settings.judges, out=out, seed=settings.seed)
-    result = FederationAuditResult(out, plan, settings, tuple(rows), told, forgery, tuple(failures))
-    write_atomic(out / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
-    return result
+    return tuple(rows), tuple(failures)
 
 
 def _holdings(
