@@ -15,7 +15,20 @@ from glasshouse.studies.federations.results import behind, finished, read_result
 from glasshouse.types import JSON
 
 #: Settings that a paper on federated learning rarely tells, and that move every number on the page.
-OPEN = ("clients", "rounds", "local_epochs", "batch", "lr", "momentum", "split", "images", "seeds", "membership")
+OPEN = (
+    "clients",
+    "rounds",
+    "local_epochs",
+    "batch",
+    "lr",
+    "momentum",
+    "split",
+    "images",
+    "seeds",
+    "membership",
+    "shadow_membership",
+    "watched",
+)
 
 
 def write_federations_report(directory: Path) -> Path:
@@ -61,4 +74,4 @@ def choices(settings: JSON) -> list[tuple[str, str, str]]:
 def _written(value: object) -> str:
     if value is None:
         return "not set"
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return (", ".join(map(str, value)) or "none") if isinstance(value, list | tuple) else str(value)
