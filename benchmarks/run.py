@@ -28,6 +28,7 @@ NAMES = (
     "annotation",
     "semsim",
     "federation",
+    "many_clients",
 )
 
 sys.path.insert(0, str(HERE))

@@ -184,7 +184,7 @@ def details(rows: list[dict]) -> list[str]:
 
 INTRODUCTION = """# What CSVAR hides, and what it does not
 
-Made by `docs/generate_comparison.py` from the files beside this page, which `glasshouse compare` measured. What federated
+Made by `docs/generate_comparison.py` from the files beside this page, which `glasshouse compare` measured. What
 training behind CSVAR costs in accuracy (table I of the paper) and hides of who was in the training data (figures 1 and
 7) is [another page](federations.md), and so is [the GAN attack](gan.md) of figure 6.
 

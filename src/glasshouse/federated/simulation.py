@@ -23,6 +23,7 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",
+    "RAY_worker_niceness": "0",  # Ray's own 15 lets anything else on the machine starve the clients
     "GRPC_VERBOSITY": "NONE",
     "OMP_NUM_THREADS": "1",
 }

@@ -177,6 +177,7 @@ def test_results_lie_where_the_run_is_told(tmp_path):
         ({"shadow_membership": ("lira:shadows=4",)}, "go together"),
         ({"membership": ("lira:shadows=4",)}, "shadow_membership"),
         ({"shadow_membership": ("loss",)}, "belong into membership"),
+        ({"shadow_membership": ("lyra",)}, "shadow_membership has 'lyra': .* Did you mean 'lira'"),
         ({"watched": (3,)}, "watched"),
         ({"defenses": ()}, "defenses"),
     ],

@@ -86,7 +86,7 @@ class Asked:
         model = self.after(rounds)
         return {
             query: {
-                part: interval_json(_accuracy(view(model), _spread(samples, most)))
+                part: interval_json(_accuracy(view(model), spread(samples, most)))
                 for part, samples in (("train", self.members), ("test", self.others))
             }
             for query, view in self.views.items()
@@ -121,7 +121,7 @@ def interval_json(value: Interval | None) -> JSON | None:
     return {name: finite_or_none(getattr(value, name)) for name in ("mean", "low", "high")} | {"images": value.images}
 
 
-def _spread(samples: Samples, most: int | None) -> Samples:
+def spread(samples: Samples, most: int | None) -> Samples:
     """At most so many samples, from the first to the last client: theirs lie one behind the other."""
     count = len(samples.images)
     if most is None or count <= most:

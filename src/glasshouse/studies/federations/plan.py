@@ -70,7 +70,7 @@ class Federations:
         """Shadow models are many trainings, which nobody should ask of every federation by mistake."""
         for name, wanted in (("membership", False), ("shadow_membership", True)):
             for text in getattr(self, name):
-                if bool(membership_room.create(text).shadow_count) != wanted:
+                if bool(_shadows(name, text)) != wanted:
                     other = "membership" if wanted else "shadow_membership"
                     raise SettingError(f"{name} has '{text}': attacks of its kind belong into {other}.")
         if any(self.setups().values()) != bool(self.shadow_membership):
@@ -112,6 +112,14 @@ class Federations:
             images=self.images,
             seed=seed,
         )
+
+
+def _shadows(name: str, text: str) -> int:
+    """How many shadow models an attack wants; what is wrong with it is said with the setting that has it."""
+    try:
+        return membership_room.create(text).shadow_count
+    except SettingError as error:
+        raise SettingError(f"{name} has '{text}': {error}") from error
 
 
 def _parsed(row: str) -> tuple[Setup, bool]:

@@ -22,7 +22,7 @@ from glasshouse.membership import create as create_attack
 from glasshouse.membership.queries import View
 from glasshouse.membership.shadows import derived
 from glasshouse.models import own
-from glasshouse.studies.federations.asked import Asked
+from glasshouse.studies.federations.asked import Asked, spread
 from glasshouse.studies.materials import unlike
 from glasshouse.studies.trained import identity
 from glasshouse.training import Samples
@@ -107,8 +107,7 @@ class Shadowed:
     def of(cls, asked: Asked, attacks: tuple[str, ...], folder: Path, root: Path | None) -> Shadowed:
         """Deal what shadows are trained on; each is kept in a folder, and found there again."""
         plan = asked.plan
-        others = asked.others.images[: len(asked.members.images)], asked.others.targets[: len(asked.members.images)]
-        asked = dataclasses.replace(asked, others=Samples(*others))
+        asked = dataclasses.replace(asked, others=spread(asked.others, len(asked.members.images)))
         public = unused(plan, asked.candidates, root)
         most = (len(asked.candidates.images) + len(public.images)) // 2
         trainer = FederatedTrainer.of(plan, asked.image)
