@@ -27,8 +27,7 @@ def carry_out(
     refuse_foreign(directory)
     with owned(directory, running) as location:
         _write_plan(plan, directory)
-        location.save()
-        location.mend()
+        location.settle()
         store = Store(location.database)
         try:
             targets = targets_of(plan, root)
