@@ -47,7 +47,7 @@ def measured(judgements: Judgements, spec: str) -> Tensor:
 
 
 def _key(guess: Guess) -> Key:
-    """Where the scores of a guess are kept; copies that no case made differ from task to task, so their picture counts."""
+    """Where the scores of a guess are kept; of copies that no case made each task has its own: the picture tells."""
     made = guess.case_key if guess.facts else f"{guess.case_key} {fingerprint(to_pixels(guess.picture))[:24]}"
     return guess.study, made, guess.place
 
