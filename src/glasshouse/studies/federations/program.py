@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import nn
+
 from glasshouse.errors import StudyError
 from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
@@ -73,7 +75,7 @@ class Ground:
 
     directory: Path
     root: Path | None
-    module: None = None
+    module: nn.Module | None = None
 
     def packed(self) -> Ground:
         """The same ground: it goes nowhere."""
