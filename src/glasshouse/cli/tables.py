@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from glasshouse.studies.results import ONE_IMAGE
+
 if TYPE_CHECKING:
     from glasshouse.studies.results import AuditResult, Row, Setup
     from glasshouse.types import Interval
@@ -42,9 +44,10 @@ def _telling(setups: tuple[Setup, ...]) -> list[str]:
 
 
 def reasons(result: AuditResult) -> list[str]:
-    """Why some metrics have no value, each reason once."""
+    """Why some metrics have no value, and some values no interval, each reason once."""
     missing = [f"n/a: {row.metric}: {row.reason}" for row in result.rows if row.value is None]
-    return list(dict.fromkeys(missing))
+    alone = [ONE_IMAGE for row in result.rows if row.value is not None and row.value.images == 1]
+    return list(dict.fromkeys(missing + alone))
 
 
 def cell(row: Row | None, wide: bool) -> str:
@@ -57,6 +60,4 @@ def cell(row: Row | None, wide: bool) -> str:
 
 def number(value: Interval, wide: bool) -> str:
     """A mean, with its interval where there is room."""
-    if math.isnan(value.low) or not wide:
-        return f"{value.mean:.3g}"
-    return f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"
+    return f"{value:.3g}" if wide else f"{value.mean:.3g}"

@@ -16,6 +16,7 @@ from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.store import Album
 from glasshouse.studies.pictures import to_png
+from glasshouse.studies.results import ONE_IMAGE
 from glasshouse.types import JSON
 
 PICTURE = r"images/[0-9a-f]{24}\.png"
@@ -136,8 +137,15 @@ def cell(row: JSON | None) -> Cell:
             row["reason"] or "identical", reason="a reconstruction that equals its original has no finite value"
         )
     if row["low"] is None:
-        return Cell(short(row["mean"]), reason="one value for the whole set")
+        alone = row["images"] == 1
+        return Cell(short(row["mean"]), reason=ONE_IMAGE if alone else "one value for the whole set")
     return Cell(short(row["mean"]), f"{short(row['low'])} to {short(row['high'])}")
+
+
+def with_interval(value: JSON, form: str) -> str:
+    """A mean and, where there is one, its 95 % interval."""
+    ends = "" if value["low"] is None else f" [{value['low']:{form}}, {value['high']:{form}}]"
+    return f"{value['mean']:{form}}{ends}"
 
 
 def short(value: float) -> str:

@@ -25,6 +25,7 @@ from glasshouse.types import JSON, Interval, Threat, finite_or_none
 from glasshouse.versions import versions
 
 SCHEMA = 1
+ONE_IMAGE = "one image: no interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +154,14 @@ class AuditResult:
         """Show the result in a notebook."""
         from html import escape
 
+        def interval(value: Interval) -> str:
+            return ONE_IMAGE if value.images == 1 else f"{value.low:.4g} to {value.high:.4g}"
+
         head = "<tr><th>defense<th>attack<th>metric<th>mean<th>95 % interval<th>images</tr>"
         body = "".join(
             f"<tr><td>{escape(row.setup.defense)}<td>{escape(row.setup.attack)}<td>{escape(row.metric)}"
             + (
-                f"<td>{row.value.mean:.4g}<td>{row.value.low:.4g} to {row.value.high:.4g}<td>{row.value.images}</tr>"
+                f"<td>{row.value.mean:.4g}<td>{interval(row.value)}<td>{row.value.images}</tr>"
                 if row.value
                 else f"<td colspan=3>n/a: {escape(row.reason or '')}</tr>"
             )

@@ -11,6 +11,7 @@ from pathlib import Path
 from glasshouse.errors import StudyError
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.studies.federations.results import Line, lines
+from glasshouse.studies.results import interval_json
 from glasshouse.types import JSON, Interval
 
 
@@ -35,7 +36,8 @@ class Difference:
     def to_json(self) -> JSON:
         """The difference as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
         found = dataclasses.asdict(self)
-        return {**found, **found.pop("difference")}
+        del found["difference"]
+        return {**found, **interval_json(self.difference)}
 
 
 #: The lines of one setup by seed.
