@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -56,3 +57,13 @@ def test_one_image_has_a_value_and_no_interval():
     assert row_json(row)["mean"] == 0.25
     assert row_json(row)["low"] is row_json(row)["high"] is None
     assert "<td>0.25<td>one image: no interval<td>1" in result._repr_html_()
+
+
+def test_what_tuning_chose_stands_in_the_table_and_what_it_did_not_search_too():
+    chosen = replace(SETUP, attack="invgrad (tuned)", attack_spec="invgrad:lr=0.3,steps=7,tv=0.01")
+    fixed = replace(SETUP, attack="dlg", attack_spec="dlg", threat=replace(CARD, tuning="fixed settings"))
+    text, _ = shown(*(Row(setup, "mse", Interval(0.1, 0.0, 0.2, 3)) for setup in (chosen, fixed)))
+    assert "invgrad:steps=7,tv=0.01,lr=0.3" in text
+    assert "│ fixed settings" in text
+    text, _ = shown(Row(fixed, "mse", Interval(0.1, 0.0, 0.2, 3)))
+    assert "attacks: fixed settings" in " ".join(text.split())

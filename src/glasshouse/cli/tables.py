@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from glasshouse.studies.results import ONE_IMAGE
+from glasshouse.studies.results import ONE_IMAGE, TUNED
 
 if TYPE_CHECKING:
     from glasshouse.studies.results import AuditResult, Row, Setup
@@ -32,7 +32,8 @@ def result_table(result: AuditResult, width: int) -> Table:
         share = seen.get(setup)
         told = "" if share is None else f"{round(share.mean * share.images)} of {share.images}"
         cells = [cell(values.get((setup, metric)), wide) for metric in metrics]
-        table.add_row(setup.defense, setup.attack, *(getattr(setup.threat, one) for one in conditions), told, *cells)
+        attack = f"{setup.attack}\n{setup.settings}" if TUNED in tuning else setup.attack
+        table.add_row(setup.defense, attack, *(getattr(setup.threat, one) for one in conditions), told, *cells)
     cells = [cell(floor.get(metric), wide) for metric in metrics]
     table.add_row("floor", "mean color", *("" for _ in conditions), "", *cells, style="dim")
     return table

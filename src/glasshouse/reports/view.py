@@ -16,7 +16,7 @@ from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.store import Album
 from glasshouse.studies.pictures import to_png
-from glasshouse.studies.results import ONE_IMAGE
+from glasshouse.studies.results import ONE_IMAGE, chosen_settings
 from glasshouse.types import JSON
 
 PICTURE = r"images/[0-9a-f]{24}\.png"
@@ -54,6 +54,7 @@ class Line:
     finished: bool
     seen: str
     acts_on: str
+    settings: str
     attack_spec: str
     defense_spec: str
     cells: tuple[Cell, ...]
@@ -120,6 +121,7 @@ def lines(results: JSON) -> tuple[Line, ...]:
                 told is not None,
                 f"{len(told['which'])} of {told['images']}" if told else "none finished",
                 create_defense(name[0]).acts_on,
+                chosen_settings(first["attack_spec"], first["threat"]["tuning"]),
                 first["attack_spec"],
                 first["defense_spec"],
                 tuple(cell(rows.get(column.metric)) for column in columns(results)),
