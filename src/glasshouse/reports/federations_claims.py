@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import hypot
 
+import numpy as np
+
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.studies.federations.results import behind, told
 from glasshouse.types import JSON, Interval
@@ -91,8 +93,8 @@ def gap(pairs: Sequence[tuple[JSON, JSON]]) -> Interval:
     seeds = mean_interval([one["mean"] - two["mean"] for one, two in pairs])
     below = sum(hypot(one["mean"] - one["low"], two["high"] - two["mean"]) for one, two in pairs) / len(pairs)
     above = sum(hypot(one["high"] - one["mean"], two["mean"] - two["low"]) for one, two in pairs) / len(pairs)
-    low, high = min(seeds.low, seeds.mean - below), max(seeds.high, seeds.mean + above)
-    return Interval(seeds.mean, low, high, len(pairs))
+    low, high = np.fmin(seeds.low, seeds.mean - below), np.fmax(seeds.high, seeds.mean + above)  # one seed has none
+    return Interval(seeds.mean, float(low), float(high), len(pairs))
 
 
 def accuracy(query: str) -> Value:

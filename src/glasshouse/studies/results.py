@@ -15,6 +15,7 @@ from glasshouse import attacks
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.metrics import Metric, SetMetric, create
+from glasshouse.registry import to_spec
 from glasshouse.store import CaseRecord, ImageRecord, ReconstructionRecord
 from glasshouse.studies.case import Case
 from glasshouse.studies.plan import Plan
@@ -25,6 +26,8 @@ from glasshouse.types import JSON, Interval, Threat, finite_or_none
 from glasshouse.versions import versions
 
 SCHEMA = 1
+TUNED = "tuned"
+ONE_IMAGE = "one image: no interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class Setup:
     threat: Threat
     defense_spec: str
     attack_spec: str
+
+    @property
+    def settings(self) -> str:
+        """What tuning chose, as a SPEC that can be typed; else that nothing was searched."""
+        return chosen_settings(self.attack_spec, self.threat.tuning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +123,7 @@ class AuditResult:
     gallery: str = ""
     terms: str = ""
     skipped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     choices: JSON = field(default_factory=dict)
     seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=versions)
@@ -145,6 +154,7 @@ class AuditResult:
             "judges": list(self.judges),
             "gallery": self.gallery,
             "skipped": list(self.skipped),
+            "left_out": list(self.left_out),
             "settings": {**dataclasses.asdict(self.plan), "terms": self.terms, "versions": self.versions},
         }
 
@@ -158,11 +168,14 @@ class AuditResult:
         """Show the result in a notebook."""
         from html import escape
 
+        def interval(value: Interval) -> str:
+            return ONE_IMAGE if value.images == 1 else f"{value.low:.4g} to {value.high:.4g}"
+
         head = "<tr><th>defense<th>attack<th>metric<th>mean<th>95 % interval<th>images</tr>"
         body = "".join(
             f"<tr><td>{escape(row.setup.defense)}<td>{escape(row.setup.attack)}<td>{escape(row.metric)}"
             + (
-                f"<td>{row.value.mean:.4g}<td>{row.value.low:.4g} to {row.value.high:.4g}<td>{row.value.images}</tr>"
+                f"<td>{row.value.mean:.4g}<td>{interval(row.value)}<td>{row.value.images}</tr>"
                 if row.value
                 else f"<td colspan=3>n/a: {escape(row.reason or '')}</tr>"
             )
@@ -189,6 +202,7 @@ def collect(plan: Plan, study: Study, measures: Measures) -> AuditResult:
         gallery=subject.gallery_origin,
         terms=subject.terms,
         skipped=subject.skipped,
+        left_out=study.left_out,
         choices=study.choices.to_json(),
         seconds=table.seconds(),
     )
@@ -325,7 +339,7 @@ class Table:
 
 
 def _kind(case: Case) -> tuple[object, ...]:
-    """What cases of one row share; the last batch, which may be smaller, belongs to the row of the others."""
+    """What cases of one row share; a last batch that is smaller belongs to it too, and its threat card says so."""
     return case.model, case.defense, case.attack, case.round, case.batchnorm, case.seed
 
 
@@ -341,6 +355,7 @@ def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:
 def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
     """The conditions under which some cases were attacked; what differs between them is averaged."""
     case = cases[0]
+    sizes = [len(one.images) for one in cases]
     attack = attacks.create(case.attack_spec)
     use = attack.labels_used
     conditions = case.conditions
@@ -349,11 +364,12 @@ def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
         statistics=conditions.known_statistics(case.batchnorm) if case.has_batchnorm else "none",
         labels=case.labels if use == "given or recovered" else use,
         labels_right=_mean(outcomes, "labels_right"),
-        batch=len(case.images),
-        local_steps=conditions.steps(len(case.images)),
+        batch=max(sizes),
+        last_batch=min(sizes) if min(sizes) < max(sizes) else None,
+        local_steps=conditions.steps(max(sizes)),
         clients=1,
         round=case.round,
-        tuning="tuned" if case.tuned else "fixed settings",
+        tuning=TUNED if case.tuned else "fixed settings",
         snr_db=_mean(outcomes, "snr_db"),
         adversary=attack.adversary,
         observations=conditions.observations,
@@ -374,6 +390,11 @@ def _mean(outcomes: Sequence[JSON], fact: str) -> float | None:
     """The mean of a fact over the cases that know it."""
     known = [outcome[fact] for outcome in outcomes if outcome.get(fact) is not None]
     return sum(known) / len(known) if known else None
+
+
+def chosen_settings(attack_spec: str, tuning: str) -> str:
+    """The settings of an attack in words for tables: the SPEC that was found by tuning, else how it was tuned."""
+    return to_spec(attacks.create(attack_spec)) if tuning == TUNED else tuning
 
 
 def setup_json(setup: Setup) -> JSON:

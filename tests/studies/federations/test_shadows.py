@@ -127,6 +127,13 @@ def test_a_killed_study_finds_its_shadows_again(study, tmp_path, monkeypatch):
     assert found["rows"][0]["shadowed"] == study[1]["rows"][0]["shadowed"]
 
 
+def test_a_federation_without_time_for_its_shadows_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(Shadowed, "train", lambda self, deadline, progress: False)
+    found, summary = program.carry_out(STUDY, tmp_path, Running())
+    assert (summary.left, summary.failed) == (1, 0)
+    assert found["rows"][0]["pending"]
+
+
 def test_when_the_time_is_over_no_shadow_is_begun(tmp_path):
     federate(SMALL, tmp_path)
     shadowed = Shadowed.of(Asked.of(SMALL, tmp_path, None), ("lira:shadows=4",), tmp_path / "shadows", None)

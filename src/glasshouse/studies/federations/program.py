@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from glasshouse.errors import GlasshouseError, StudyError
+from torch import nn
+
+from glasshouse.errors import StudyError
+from glasshouse.federated.records import Round
 from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
 from glasshouse.store import Store
 from glasshouse.studies.audit import Running, owned
+from glasshouse.studies.executors import Finished, Inline, JobT, ResultT, Watch, Workbench
 from glasshouse.studies.federations.asked import ENOUGH, Asked
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import FOLDER, gathered, save
 from glasshouse.studies.federations.shadows import Shadowed
 from glasshouse.studies.federations.targets import Target, targets_of
 from glasshouse.studies.reading import read_plan, to_toml
-from glasshouse.studies.runner import Summary
+from glasshouse.studies.runner import Summary, singly, work_off
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
-from glasshouse.types import JSON, Progress, finite_or_none, no_progress
+from glasshouse.types import JSON, Progress, finite_or_none
 
 SHADOWS = "shadows"  # the folder of shadow models
 ASKED = {"accuracy", "watched", "membership"}
@@ -33,8 +37,7 @@ def carry_out(
     refuse_foreign(directory)
     with owned(directory, running) as location:
         _write_plan(plan, directory)
-        location.save()
-        location.mend()
+        location.settle()
         store = Store(location.database)
         try:
             targets = targets_of(plan, root)
@@ -59,68 +62,93 @@ def _write_plan(plan: Federations, directory: Path) -> None:
 
 
 def _train(targets: list[Target], directory: Path, store: Store, running: Running, root: Path | None) -> Summary:
-    """Measure what is not measured; no further federation or shadow begins at the deadline.
+    """Measure what is not measured, one federation after another: each spreads its clients over the cores itself.
 
     Of a federation that an earlier version measured, only what that did not ask is asked.
     """
-    deadline = running.deadline()
     known = {record.key: record.outcome for record in store.targets() if record.state == "done"}
-    found = done = failed = 0
-    for number, target in enumerate(targets):
-        before = known.get(target.key(), {})
-        progress = partial(_tell, running, number, len(targets))
-        if before.keys() >= ASKED:
-            found += 1
-        elif time.monotonic() < deadline:
-            try:
-                outcome = measured(target, directory, root, before=before, deadline=deadline, progress=progress)
-                if outcome is not None:
-                    store.finish_target(target.key(), outcome)
-                    known[target.key()] = outcome  # which two ways to write a data set may share
-                    done += 1
-            except GlasshouseError as error:
-                store.fail_target(target.key(), str(error))
-                failed += 1
-        progress(1)
-    return Summary(len(targets), found, done, failed)
+    deadline = running.deadline()
+    return work_off(
+        singly(targets),
+        {key for key, outcome in known.items() if outcome.keys() >= ASKED},
+        Ground(directory, root, known, deadline),
+        InTime(),
+        keep=lambda target, outcome: store.finish_target(target.key(), outcome),
+        fail=store.fail_target,
+        progress=running.training_progress,
+        deadline=deadline,
+    )
 
 
-def _tell(running: Running, number: int, total: int, share: float) -> None:
-    running.training_progress(number + share, total)
+class InTime(Inline):
+    """One federation after another; one for whose shadows there was no time is left to the next run."""
+
+    def work(
+        self,
+        tasks: Sequence[tuple[JobT, ...]],
+        bench: Workbench[JobT, ResultT],
+        *,
+        watch: Watch,
+        deadline: float,
+    ) -> Iterator[Finished[JobT, ResultT]]:
+        """Yield finished tasks in the order given."""
+        for task, outcomes in super().work(tasks, bench, watch=watch, deadline=deadline):
+            if not all(outcomes):
+                return
+            yield task, outcomes
 
 
-def measured(
-    target: Target,
-    directory: Path,
-    root: Path | None,
-    *,
-    before: JSON,
-    deadline: float = float("inf"),
-    progress: Progress = no_progress,
-) -> JSON | None:
-    """Train a federation, or go on with it, and ask it all that the plan asks and was not answered before.
+@dataclass
+class Ground:
+    """Where federations are trained and measured: in the directory of their study, on this machine.
 
-    Nothing where the time was over before all its shadows were trained.
+    ``known`` is what was measured of them before, by their keys.
     """
-    plan, folder = target.federation, directory / FOLDER / target.folder
-    models = 1 + target.shadow_count
-    result = federate(plan, folder, root=root, tell=lambda one: progress((one.number + 1) / plan.rounds / models))
-    asked, last = Asked.of(plan, folder, root), len(result.rounds)
-    questions: dict[str, Callable[[], JSON]] = {
-        "accuracy": lambda: asked.accuracy(last),
-        "watched": lambda: {str(number): asked.accuracy(number, ENOUGH) for number in target.rounds},
-        "membership": lambda: {str(number): asked.membership(number, target.membership) for number in target.rounds},
-    }
-    if target.shadowed:
-        shadowed = Shadowed.of(asked, target.shadowed, directory / SHADOWS, root)
-        if not shadowed.train(deadline, lambda share: progress((1 + share * (models - 1)) / models)):
-            return None
-        questions["shadowed"] = lambda: shadowed.membership(last)
-    return {
-        "parameters": result.parameters,
-        "promise": result.promise,
-        "seconds": sum(one.seconds for one in result.rounds),
-        "bytes": sum(one.bytes_sent for one in result.rounds),
-        "curve": [finite_or_none(one.accuracy) for one in result.rounds],
-        **{name: before[name] if name in before else ask() for name, ask in questions.items()},
-    }
+
+    directory: Path
+    root: Path | None
+    known: Mapping[str, JSON]
+    deadline: float
+    module: nn.Module | None = None
+
+    def packed(self) -> Ground:
+        """The same ground: it goes nowhere."""
+        return self
+
+    def perform(self, targets: Sequence[Target], progress: Progress) -> list[JSON]:
+        """Measure one federation after another."""
+        return [self.measured(target, progress) for target in targets]
+
+    def measured(self, target: Target, progress: Progress) -> JSON:
+        """Train a federation, or go on with it, and ask it all that the plan asks and was not answered before.
+
+        Empty where the time was over before all its shadows were trained.
+        """
+        plan, folder = target.federation, self.directory / FOLDER / target.folder
+        models = 1 + target.shadow_count
+        tell = partial(_tell, progress, plan.rounds * models)
+        result = federate(plan, folder, root=self.root, tell=tell)
+        asked, last = Asked.of(plan, folder, self.root), len(result.rounds)
+        questions: dict[str, Callable[[], JSON]] = {
+            "accuracy": lambda: asked.accuracy(last),
+            "watched": lambda: {str(number): asked.accuracy(number, ENOUGH) for number in target.rounds},
+            "membership": lambda: {str(one): asked.membership(one, target.membership) for one in target.rounds},
+        }
+        if target.shadowed:
+            shadowed = Shadowed.of(asked, target.shadowed, self.directory / SHADOWS, self.root)
+            if not shadowed.train(self.deadline, lambda share: progress((1 + share * (models - 1)) / models)):
+                return {}
+            questions["shadowed"] = lambda: shadowed.membership(last)
+        before = self.known.get(target.key(), {})
+        return {
+            "parameters": result.parameters,
+            "promise": result.promise,
+            "seconds": sum(one.seconds for one in result.rounds),
+            "bytes": sum(one.bytes_sent for one in result.rounds),
+            "curve": [finite_or_none(one.accuracy) for one in result.rounds],
+            **{name: before[name] if name in before else ask() for name, ask in questions.items()},
+        }
+
+
+def _tell(progress: Progress, total: int, facts: Round) -> None:
+    progress((facts.number + 1) / total)

@@ -14,8 +14,9 @@ from glasshouse.studies.audit import check_plan
 from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
 from glasshouse.studies.grid.targets import Lessons, School, Target, described, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
-from glasshouse.studies.study import PLAN_FILE, audited_networks, refuse_foreign, usable_attacks
+from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 from glasshouse.studies.subjects import Subject, refuse_other_images
+from glasshouse.studies.suitable import audited_networks, suitable_attacks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,13 +57,11 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
     for name, own in materials.items():
         subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
     _refuse_useless(grid, lessons, materials)
-    location.mend()
     refuse_other_images(location, subjects)
     sweep(directory, directory / "models", directory / "report")
     if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
         write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
-    location.save()
-    album.prepare()
+    location.settle()
     for subject in subjects:
         subject.save(album)
     store = Store(location.database)
@@ -78,4 +77,5 @@ def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mappi
             plan = grid.audit(name, model)
             network = build(model, lessons[name].spec, seed=0).eval()
             inspect(network, lessons[name].spec)
-            usable_attacks(plan, materials[name].spec, audited_networks(plan, [network]))
+            own = materials[name]
+            suitable_attacks(plan, own.spec, audited_networks(plan, [network]), public=own.public_count)
