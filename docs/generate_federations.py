@@ -157,7 +157,9 @@ def asked(row: dict, when: int) -> dict:
 
 
 def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
+    """A table in Markdown; one without rows says so."""
+    if not rows:
+        return ["", "Nothing of this was measured yet.", ""]
     return ["", *("| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)), ""]
 
 
@@ -315,7 +317,7 @@ ACCURACY = """
 Share of test images that the global model names rightly after the last round. Protected: test images go through the
 defense as training images did; `n/a` where it changes none. *Published* is table I of the paper, which does not say
 how it tested, on how many images, over how many rounds, or from which weights. Ours start from random weights and are
-trained on the trimmed images named below, so that a lower share is no contradiction; compare the order of the rows.
+trained as is said below, so that another share is no contradiction: compare the order of the rows.
 """
 
 PICTURED = "![ROC curves of the loss attack](federations-roc.png)\n"
