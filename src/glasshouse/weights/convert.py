@@ -52,7 +52,7 @@ def torch_state(path: Path) -> Mapping[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE as error:
-        # torch's own text is left out, for it advises weights_only=False
+        # torch's own text is left out, for it advises to open the file all the same
         raise WeightsError(
             f"{path.name} is not a plain state dictionary. A pickle of a whole model can run anything, so it "
             f"is not opened. Where the model was trained, run: from safetensors.torch import save_file; "
