@@ -86,14 +86,14 @@ def descend(name: str, number: int, attack: InvGrad) -> tuple[float, Result]:
     return seconds, (final, (dummy.detach() * std + mean)[0])
 
 
-def derivative(matcher: Matcher, model: nn.Module) -> Tensor:
-    """At random images, for the gradients of the victim's."""
+def derivative(matcher: Matcher, model: nn.Module, start: int = 1) -> Tensor:
+    """At random images of a seed, for the gradients of the victim's."""
     dtype = next(model.parameters()).dtype
     _, images, labels = victim("lenet")
     pairs = zip(images.to(dtype).split(1), labels.split(1), strict=True)
     each = [parameter_gradients(model, image, label) for image, label in pairs]
     target = {key: torch.stack([one[at] for one in each]) for at, key in enumerate(parameter_names(model))}
-    guess = torch.rand(images.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    guess = torch.rand(images.shape, generator=torch.Generator().manual_seed(start)).to(dtype)
     return matcher.step(guess, labels, matcher.pack(target), Cosine())[1].double()
 
 

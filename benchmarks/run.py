@@ -22,6 +22,7 @@ NAMES = (
     "command_line",
     "shuffling",
     "training",
+    "agreement",
     "attacks",
     "runner",
     "annotation",

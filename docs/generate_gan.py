@@ -21,11 +21,13 @@ from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.host import Host
 from glasshouse.federated.run import read_result
+from glasshouse.metrics import metrics
 from glasshouse.reports.comparison import number, percent
 from glasshouse.studies.federation import FederationAudit, audit_federation
+from glasshouse.studies.scoring import beats_floor
 
 FOLDER = Path(__file__).parent / "results"
-SETTINGS = FederationAudit(attacks=(), metrics=("ssim", "lpips"))
+SETTINGS = FederationAudit(attacks=(), metrics=("psnr", "ssim", "lpips"))
 WORDS = {"none": "no defense", "image_noise:sigma=50": "noise on images, sigma 50", "csvar": "CSVAR"}
 HELD = 3  # thumbnails of the data set in every row of the picture
 SHOWN = 6  # rounds in every row of the picture
@@ -108,10 +110,16 @@ def section(name: str, found: list[dict]) -> list[str]:
     """The table of one data set, undefended first."""
     found = sorted(found, key=lambda one: list(WORDS).index(one["plan"]["defense"]))
     plan, judged = found[0]["plan"], found[0]["forgery"]
-    metrics = list(judged["nearness"])
-    titles = ["defense", "accuracy of the model", "samples taken for the target", "in the best round"]
-    for text in metrics:
-        titles += [f"{text} to the target", f"{text} to others", f"{text} to the nearest other", f"rank by {text}"]
+    titles = ["defense", "accuracy of the model", "beats the floor", "told from others"]
+    titles += ["samples taken for the target", "in the best round"]
+    for text in judged["nearness"]:
+        titles += [
+            f"{text} beside an image, floor",
+            f"{text} to the target",
+            f"{text} to others",
+            f"{text} to the nearest other",
+            f"rank by {text}",
+        ]
     return [
         f"## {name}\n",
         f"{plan['model']} on {plan['images'] or 'all'} training images at "
@@ -126,21 +134,36 @@ def section(name: str, found: list[dict]) -> list[str]:
         f"from {judged['taught']} test images and is right on {percent(judged['accuracy'])} of the clients' images, on "
         f"{percent(judged['accuracy_target'])} of those of the target; chance is {judged['chance']:.1%}. The nearest "
         f"of {judged['images_per_class']} images of each of {judged['classes']} classes is looked for; rank 1 means "
-        "that no class is nearer than the target.\n",
+        "that no class is nearer than the target. For the floor, each sample is given one of the target's images of "
+        "its own, by the least squared error of all; the floor is that image's own mean colour, and others are "
+        f"{judged['beside']['others']} images of other classes. It beats the floor where the means are better in "
+        "LPIPS, and in SSIM or PSNR, and samples are told from others at five times chance.\n",
     ]
+
+
+def floor_beaten(beside: dict) -> str:
+    """Yes, or where samples are no better than mean colours of their images or than picking by chance."""
+    better = {
+        text: (value["mean"] > beside["floor"][text]["mean"]) == (metrics.get(text).leaks_when == "high")
+        for text, value in beside["values"].items()
+    }
+    return beats_floor(better, beside["told"]["mean"], beside["others"])
 
 
 def cells(one: dict) -> list[str]:
     """One row."""
-    forgery = one["forgery"]
+    forgery, beside = one["forgery"], one["forgery"]["beside"]
     best = max(range(len(forgery["history"])), key=lambda at: forgery["history"][at]["mean"])
     words = [
         WORDS[one["plan"]["defense"]],
         f"{one['accuracy'][-1]:.1%}",
+        floor_beaten(beside),
+        percent(beside["told"]),
         percent(forgery["history"][-1]),
         f"{forgery['history'][best]['mean']:.0%} (round {best + 1})",
     ]
-    for near in forgery["nearness"].values():
+    for text, near in forgery["nearness"].items():
+        words.append(f"{number(beside['values'][text])}, {number(beside['floor'][text])}")
         words += [number(near["target"]), number(near["others"])]
         words += [f"{near['rival_name']}: {number(near['rival'])}", str(near["rank"])]
     return words

@@ -21,7 +21,7 @@ from glasshouse.federated.clients import network
 from glasshouse.federated.holdings import dealt
 from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
-from glasshouse.studies.sightings import nearest, points_home, victims
+from glasshouse.studies.sightings import assigned, points_home, victims
 
 ATTACK = "invgrad:steps=150,tv=0.0001"
 SETTINGS = FederationAudit(attacks=(ATTACK,), metrics=("mse", "psnr"), labels="given", clients=3)
@@ -183,7 +183,7 @@ def test_the_truth_is_the_version_that_the_round_began_with(carry_out, tmp_path)
 
 def test_each_guess_has_an_image_of_its_own(rng):
     truth = torch.rand(5, 1, 4, 4, generator=rng)
-    assert nearest(truth[[3, 1]], truth).tolist() == [3, 1]
+    assert assigned(truth[[3, 1]], truth).tolist() == [3, 1]
     assert points_home(truth[:2], truth, torch.rand(5, 1, 4, 4, generator=rng)).mean == 1.0
     assert points_home(torch.rand(400, 1, 4, 4, generator=rng), truth, truth.flip(3)).mean == pytest.approx(
         0.5, abs=0.1

@@ -9,7 +9,7 @@ from glasshouse.errors import SettingError
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.metrics import create as metric
 from glasshouse.studies import forgery
-from glasshouse.studies.forgery import evenly, nearest, taken_for
+from glasshouse.studies.forgery import beside, evenly, nearest, taken_for
 from glasshouse.training import Samples
 
 NAMES = ("ant", "bee", "cat")
@@ -51,6 +51,19 @@ def test_copies_of_a_class_are_nearest_to_it(scene, name, copied, rank):
     found = nearest(metric(name), images[labels == copied], images, labels, 1, NAMES)
     assert found.rank == rank
     assert (found.target.mean == pytest.approx(float(metric(name)(images, images)[0]), abs=1e-5)) == (copied == 1)
+
+
+def test_samples_are_scored_beside_images_of_their_own(rng):
+    private, others = torch.rand(6, 1, 12, 12, generator=rng), torch.rand(20, 1, 12, 12, generator=rng)
+    metrics = {"mse": metric("mse"), "ssim": metric("ssim")}
+    copies = beside(metrics, private.flip(0), private, others)
+    assert (copies.values["mse"].mean, copies.told.mean, copies.others) == (0, 1, 20)
+    flat = private.mean((1, 2, 3), keepdim=True).expand_as(private)
+    slow = sum(float(metric("ssim")(one[None], two[None])) for one, two in zip(private, flat, strict=True)) / 6
+    assert copies.floor["ssim"].mean == pytest.approx(slow, rel=1e-5)
+    noise = beside(metrics, torch.rand(9, 1, 12, 12, generator=rng), private, others)
+    assert noise.told.images == 6  # as many as there are images
+    assert noise.values["mse"].mean > noise.floor["mse"].mean
 
 
 def test_every_class_has_as_many_images_to_be_near_to(rng):

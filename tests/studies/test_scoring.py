@@ -70,7 +70,7 @@ def test_what_counts_as_seen(tmp_path, name, guess, expected):
 
 
 def test_margins_are_those_the_docs_name():
-    assert MARGINS == {"ssim": 0.1, "psnr": 3.0, "lpips": 0.0}
+    assert MARGINS == {"ssim": 0.3, "psnr": 5.0, "lpips": 0.0}
 
 
 def test_strong_noise_hides_what_none_shows(tmp_path):

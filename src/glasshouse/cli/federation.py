@@ -88,16 +88,26 @@ def _show_forgery(console: Console, forgery: Forgery) -> None:
     from glasshouse.reports.federation_audit import number, percent
 
     table = Table(title=f"What an adversary among the clients learned of class {forgery.target}")
-    for name in ("nearest image by", "of the target", "of other classes", "of the nearest other", "rank of the target"):
+    for name in (
+        "nearest image by",
+        "of the target",
+        "of other classes",
+        "of the nearest other",
+        "rank of the target",
+        "floor",
+    ):
         table.add_column(name, overflow="fold")
     for text, near in forgery.nearness.items():
         rival = f"{near.rival_name}: {number(near.rival)}"
         rank = f"{near.rank} of {forgery.classes}"
-        table.add_row(text, number(near.target), number(near.others), rival, rank)
+        own = f"{number(forgery.beside.values[text])} against {number(forgery.beside.floor[text])}"
+        table.add_row(text, number(near.target), number(near.others), rival, rank, own)
     console.print(table)
     console.print(
         f"A judge that never met the federation takes {percent(forgery.judged)} of its samples for class "
         f"{forgery.target} ({forgery.chance:.0%} by chance); it is right on {percent(forgery.accuracy)} of the "
-        f"clients' images, and on {percent(forgery.accuracy_target)} of those of the class.",
+        f"clients' images, and on {percent(forgery.accuracy_target)} of those of the class. Beside an image of its own "
+        f"(floor: that image's mean colour) {percent(forgery.beside.told)} of the samples are more like it than like "
+        f"{forgery.beside.others} images of other classes.",
         markup=False,
     )

@@ -21,10 +21,13 @@ from glasshouse.registry import complete_spec
 from glasshouse.store import Album
 from glasshouse.studies.judge import Judge, train_judge
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
+from glasshouse.studies.scoring import identified, mean_colors
+from glasshouse.studies.sightings import assigned
 from glasshouse.training import Samples
 from glasshouse.types import ImageSpec, Interval
 
 COMPARED = 24  # samples whose nearest images are looked for: each is compared with all images
+OTHERS = 100  # most images of other classes that a sample must be told from
 PER_CLASS = 20  # most images of a class that a sample may be near to, as many of each
 TAUGHT = 1000  # most images that the judge learns from, and most that it is tested on
 SHOWN = 8
@@ -46,6 +49,20 @@ class Nearness:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Samples beside images of the target, each with one of its own, and the floor: mean colours of the same images.
+
+    Which image is whose is decided by the least squared error of all, for want of a truth. ``told`` is the share of
+    samples that are more like their image than like every one of ``others`` images of other classes.
+    """
+
+    values: dict[str, Interval]
+    floor: dict[str, Interval]
+    told: Interval
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
 class Forgery:
     """What the samples of the last of ``rounds`` show; ``history`` is the share taken for the target in each of them.
 
@@ -64,6 +81,7 @@ class Forgery:
     images_per_class: int
     classes: int
     nearness: dict[str, Nearness]
+    beside: Beside
     pictures: tuple[tuple[str, str], ...]
 
     @property
@@ -102,6 +120,7 @@ class Evidence:
             asked = torch.randperm(len(self.images), generator=rng)[:TAUGHT]
             chosen = evenly(self.labels, PER_CLASS, rng)
             last = self.made[max(self.made)]
+            usable = {text: one for text, one in metrics.items() if one.why_not(self.spec, COMPARED) is None}
             return Forgery(
                 adversary=complete_spec(self.adversary),
                 target=self.adversary.target,
@@ -113,18 +132,20 @@ class Evidence:
                 accuracy_target=accuracy(judge, self.private),
                 images_per_class=int((self.labels[chosen] == self.target).sum()),
                 classes=len(self.labels.unique()),
-                nearness=self._nearness(metrics, last[:COMPARED], chosen),
+                nearness={
+                    text: nearest(
+                        metric, last[:COMPARED], self.images[chosen], self.labels[chosen], self.target, self.class_names
+                    )
+                    for text, metric in usable.items()
+                },
+                beside=beside(usable, last[:COMPARED], self.private.images, self._others(rng)),
                 pictures=_pictures(out, self.private.images, last[:SHOWN]),
             )
 
-    def _nearness(self, metrics: Mapping[str, Metric], samples: Tensor, chosen: Tensor) -> dict[str, Nearness]:
-        """By every metric that is defined for such images."""
-        images, labels = self.images[chosen], self.labels[chosen]
-        usable = {text: one for text, one in metrics.items() if one.why_not(self.spec, len(images)) is None}
-        return {
-            text: nearest(metric, samples, images, labels, self.target, self.class_names)
-            for text, metric in usable.items()
-        }
+    def _others(self, rng: torch.Generator) -> Tensor:
+        """Some images of other classes."""
+        images = self.images[self.labels != self.target]
+        return images[torch.randperm(len(images), generator=rng)[:OTHERS]]
 
 
 def gather(plan: Federation, directory: Path, rounds: int, root: Path | None) -> Evidence | None:
@@ -182,6 +203,18 @@ def nearest(
         rival_name=class_names[int(found[~own][rival])],
         rank=1 + int((means[~own] < means[own]).sum()),
     )
+
+
+def beside(metrics: Mapping[str, Metric], samples: Tensor, private: Tensor, others: Tensor) -> Beside:
+    """Score samples against images of the target, and against the floor; as many as there are of both."""
+    samples = samples[: len(private)]
+    truth = private[assigned(samples, private)]
+
+    def scores(guess: Tensor) -> dict[str, Interval]:
+        return {text: mean_interval(metric(truth, guess).tolist()) for text, metric in metrics.items()}
+
+    told = int(identified(truth, samples, others).sum())
+    return Beside(scores(samples), scores(mean_colors(truth)), share_interval(told, len(samples)), len(others))
 
 
 def _taught(strangers: Samples, target: int, rng: torch.Generator, seed: int) -> tuple[Judge, int]:

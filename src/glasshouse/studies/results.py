@@ -74,11 +74,19 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """How many reconstructions point to their original among a hundred others and beat the floor."""
+    """How many reconstructions point to their original among a hundred others and clearly beat the floor.
+
+    ``told`` is the share of those that point to it, whatever they look like: one in 101 by chance.
+    """
 
     setup: Setup
     share: Interval
     images: tuple[int, ...]
+    told: Interval
+
+    def to_json(self) -> JSON:
+        """As plain JSON, without the images."""
+        return {**setup_json(self.setup), **interval_json(self.share), "told": interval_json(self.told)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +136,7 @@ class AuditResult:
                 for one in self.per_image
             ],
             "floor": [row_json(row) for row in self.floor],
-            "identified": [
-                {**setup_json(one.setup), **interval_json(one.share), "which": list(one.images)}
-                for one in self.identified
-            ],
+            "identified": [{**one.to_json(), "which": list(one.images)} for one in self.identified],
             "failures": [
                 {**setup_json(one.setup), "images": list(one.images), "reason": one.reason} for one in self.failures
             ],
@@ -293,8 +298,10 @@ class Table:
         for setup in self.groups:
             found = self.found(setup)
             seen = [one.place for one in found if shows(self.scores, self.measures.judges, one, told_name)]
+            told = sum(bool(self.scores.get((one.case_key, one.place, told_name))) for one in found)
             if found:
-                answer.append(Identified(setup, share_interval(len(seen), len(found)), tuple(seen)))
+                shares = (share_interval(count, len(found)) for count in (len(seen), told))
+                answer.append(Identified(setup, next(shares), tuple(seen), next(shares)))
         return answer
 
     def spent(self) -> list[Spent]:

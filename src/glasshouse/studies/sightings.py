@@ -111,7 +111,7 @@ class Scene:
         with one_thread():
             found, how = sighting.attacked(attack, self.model, rng=torch.Generator().manual_seed(seed))
         guesses = torch.stack([to_tensor(to_pixels(guess)) for guess in found.images])  # as they are stored
-        truth = victim.truth[nearest(guesses, victim.truth)]
+        truth = victim.truth[assigned(guesses, victim.truth)]
         flat = truth.mean((2, 3), keepdim=True).expand_as(truth)
         return Row(
             victim.name,
@@ -141,7 +141,7 @@ class Scene:
         return tuple((kept("truth", at, one), kept("guess", at, two)) for at, (one, two) in enumerate(pairs))
 
 
-def nearest(guesses: Tensor, truth: Tensor) -> Tensor:
+def assigned(guesses: Tensor, truth: Tensor) -> Tensor:
     """For each guess the place of an image of its own, by the assignment with the least squared error."""
     errors = torch.cdist(guesses.flatten(1).double(), truth.flatten(1).double()).square()
     _, places = linear_sum_assignment(errors.numpy())

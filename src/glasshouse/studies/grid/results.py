@@ -94,10 +94,7 @@ class GridResult:
             "settings": {**dataclasses.asdict(self.grid), "versions": self.versions},
             "rows": [{**row_json(row), **self.origin(row.setup)} for row in self.rows],
             "floor": [row_json(row) for row in self.floor],
-            "identified": [
-                {**setup_json(one.setup), **self.origin(one.setup), **interval_json(one.share)}
-                for one in self.identified
-            ],
+            "identified": [{**one.to_json(), **self.origin(one.setup)} for one in self.identified],
             "spent": [self._spent(one) for one in self.spent],
             "probes": [
                 {**one.described, "state": one.state, "reason": one.reason, **one.outcome} for one in self.probes
