@@ -76,6 +76,17 @@ def test_what_is_left_out_never_teaches(studies, monkeypatch):
     assert all(some.voters == ("alexnet lineup 2",) for some in taught)
 
 
+def test_lessons_teach_and_test_nobody(studies, monkeypatch):
+    taught = []
+    monkeypatch.setattr(evaluation, "without", lambda teaching, testing, *rest: taught.append((teaching, testing)))
+    evaluate(studies[:1], QUICK, lessons=studies[1:], axes=("data set",), metrics=())
+    ((teaching, testing),) = taught
+    assert set(teaching.datasets) == {"first.npz", "second.npz"}
+    assert testing.datasets == ("first.npz",)
+    with pytest.raises(DataError, match="nothing can be left out"):
+        evaluate(studies[:1], QUICK, axes=("data set",))
+
+
 def test_judgements_of_a_study_become_those_of_a_table(studies):
     _, testing = panels(studies)
     people = judged_by(testing, "mean")

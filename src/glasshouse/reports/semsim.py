@@ -142,10 +142,11 @@ def evaluation_rows(found: Evaluation) -> list[list[str]]:
 def write_evaluation(found: Evaluation, folder: Path) -> None:
     """Write evaluation.json, the pictures of every test, and a few originals in the order of two metrics."""
     write_atomic(folder / "evaluation.json", json.dumps(found.to_json(), indent=1, allow_nan=False).encode())
+    whose = "people" if found.testers.startswith("human") else "classifiers"
     for test in found.tests:
         if test.found is not None:
             room = folder / re.sub(r"[^0-9A-Za-z_.-]+", "-", f"{test.axis} {test.left_out}")
-            write_figures(test.found, room)
+            write_figures(test.found, room, whose)
             for place, shown in enumerate(test.orderings):
                 write_atomic(room / f"order-{place}.png", draw_order(shown))
 
