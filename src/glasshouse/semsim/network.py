@@ -177,7 +177,9 @@ class Perceptual(Network):
 
     def layers(self, images: Tensor) -> list[Tensor]:
         """Of every layer (N, channels, places), each place of unit length at most."""
-        found = [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk((images - self.mean) / self.std)]
+        # with channels innermost the trunk's pooling takes a tenth of the time
+        shown = ((images - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+        found = [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk(shown)]
         return [*(structure(images, side) for side in SIDES), *found]
 
     def summary(self, layers: list[Tensor]) -> Tensor:
