@@ -15,7 +15,7 @@ def laptop() -> Grid:
         title="SemSim, GradAttack, laptop scale",
         datasets=("cifar100",),
         images=4,
-        attacks=("gradattack:steps=200,preset=own,tv=0.01,bn=0.001",),
+        attacks=("gradattack:steps=200,preset=own,tv=0.03,bn=0.001",),
     )
 
 
