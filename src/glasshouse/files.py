@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from glasshouse.errors import StudyError
@@ -69,19 +69,28 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-@contextmanager
-def sole_owner(folder: Path) -> Iterator[None]:
+def sole_owner(folder: Path) -> AbstractContextManager[None]:
     """Hold a folder for this process alone; a second run on it is refused."""
+    return _held(folder, folder / LOCK, "--out")
+
+
+def sole_user(file: Path) -> AbstractContextManager[None]:
+    """Hold a file for this process alone, whatever folder it lies in; a second run on it is refused."""
+    return _held(file, file.with_name(f".{file.name}{LOCK}"), "--store")
+
+
+@contextmanager
+def _held(what: Path, lock: Path, option: str) -> Iterator[None]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise StudyError(f"Cannot write to {folder} ({error.strerror}): choose another --out.") from error
+        raise StudyError(f"Cannot write to {lock.parent} ({error.strerror}): choose another {option}.") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        raise StudyError(f"Another run is working on {folder}: wait for it, or choose another --out.") from None
+        raise StudyError(f"Another run is working on {what}: wait for it, or choose another {option}.") from None
     try:
         yield
     finally:

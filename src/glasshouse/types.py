@@ -154,6 +154,7 @@ class Threat:
     adversary: str = "none"
     observations: int = 1
     layers: str = "all"
+    last_batch: int | None = None  # images of the last batch, where that is smaller
 
 
 @dataclass(frozen=True, slots=True)

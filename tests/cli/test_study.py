@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -62,6 +63,20 @@ def test_a_run_without_time_says_what_is_left(tmp_path):
     (tmp_path / "study.toml").write_text(to_toml(SMALL))
     done = glasshouse_here("run", tmp_path, "--engine", "inline", "--quiet", "--minutes", "0")
     assert "Left: 1 of 1 networks" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (dataclasses.replace(SMALL, lr=1e30, epochs=2, checkpoints=(2,)), "Every network failed.*diverged"),
+        (Federations(datasets=("nowhere.npz",), defenses=("none",)), r"Every federation failed.*nowhere\.npz"),
+    ],
+)
+def test_a_run_from_which_nothing_came_ends_in_an_error(plan, words, tmp_path):
+    (tmp_path / "study.toml").write_text(study_to_toml(plan))
+    futile = CliRunner().invoke(app, ["study", "run", str(tmp_path), "--engine", "inline", "--quiet"])
+    assert isinstance(futile.exception, StudyError), futile.output
+    assert re.search(words, str(futile.exception))
 
 
 def test_json_is_all_that_goes_to_standard_output(directory):

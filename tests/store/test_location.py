@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+
 import pytest
 
 from glasshouse.errors import StudyError
-from glasshouse.store import DATABASE_FILE, STORAGE_FILE, Location, Store
+from glasshouse.store import DATABASE_FILE, STORAGE_FILE, Album, ImageRecord, Location, Store
 
 
 def test_a_study_keeps_things_in_its_directory_unless_told_otherwise(tmp_path):
     location = Location.asked(tmp_path, None, None)
-    location.save()
+    assert not location.exists()
+    location.settle()
     assert location == Location.of(tmp_path)
     assert (location.database, location.album.where) == (tmp_path / DATABASE_FILE, tmp_path / "images")
-    assert not location.exists()
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == [DATABASE_FILE]
 
 
 def test_urls_are_found_again_without_being_told(tmp_path):
-    Location.asked(tmp_path, f"sqlite:///{tmp_path}/other.db", "memory://x").save()
+    Location.asked(tmp_path, f"sqlite:///{tmp_path}/other.db", "memory://x").settle()
     for found in (Location.of(tmp_path), Location.asked(tmp_path, None, None)):
         assert found.exists()
         assert (found.database, found.album.where) == (f"sqlite:///{tmp_path}/other.db", "memory://x")
@@ -34,7 +38,7 @@ def test_files_and_directories_are_found_from_everywhere(tmp_path, monkeypatch):
 def test_a_password_is_used_but_never_written(database, tmp_path):
     url = database.replace("tester@", "tester:secret@")
     location = Location.asked(tmp_path, url, None)
-    location.save()
+    location.settle()
     assert location.database == url
     assert "secret" not in (tmp_path / STORAGE_FILE).read_text()
     assert Location.asked(tmp_path, url, None).database == url  # the same place, said again
@@ -56,7 +60,7 @@ def test_a_study_that_began_in_its_directory_stays_there(asked, tmp_path):
 
 @pytest.mark.parametrize("asked", [("sqlite:///third.db", None), (None, "memory://y")])
 def test_a_study_that_began_elsewhere_stays_there(asked, tmp_path):
-    Location.asked(tmp_path, f"sqlite:///{tmp_path}/other.db", "memory://x").save()
+    Location.asked(tmp_path, f"sqlite:///{tmp_path}/other.db", "memory://x").settle()
     with pytest.raises(StudyError, match=r"(other\.db|memory://x): leave --(store|pictures) out"):
         Location.asked(tmp_path, *asked)
 
@@ -65,3 +69,87 @@ def test_a_file_that_is_none_is_refused(tmp_path):
     (tmp_path / STORAGE_FILE).write_text("schema = 1\nstore = 3\n")
     with pytest.raises(StudyError, match="line 2"):
         Location.of(tmp_path)
+
+
+@pytest.fixture
+def settled(tmp_path):
+    """A study that keeps its results in a file and its pictures in a directory, on another disk."""
+    location = Location.asked(tmp_path / "study", f"sqlite:///{tmp_path}/disk/other.db", f"{tmp_path}/disk/pictures")
+    with location.held():
+        location.settle()
+    return location
+
+
+def again(location):
+    """The next run of the same command."""
+    found = Location.asked(location.directory, None, None)
+    with found.held():
+        found.settle()
+
+
+def test_a_place_that_knows_its_study_is_used_again(settled):
+    before = Location.of(settled.directory)
+    assert before.storage.marked
+    again(settled)
+    assert Location.of(settled.directory) == before
+
+
+@pytest.mark.parametrize("lost", ["disk", "disk/other.db", "disk/pictures"])
+def test_a_place_that_is_not_mounted_is_no_place_where_all_is_lost(settled, tmp_path, lost):
+    (tmp_path / lost).rename(tmp_path / "unmounted")
+    with pytest.raises(StudyError, match="is it mounted"):
+        again(settled)
+    assert not (tmp_path / lost).exists()  # nothing is laid where another disk belongs
+    (tmp_path / "unmounted").rename(tmp_path / lost)
+    again(settled)
+
+
+def test_what_is_lost_for_good_is_begun_anew_as_the_refusal_says(settled, tmp_path):
+    shutil.rmtree(tmp_path / "disk")
+    file = settled.directory / STORAGE_FILE
+    file.write_text("\n".join(line for line in file.read_text().splitlines() if not line.startswith("marked")))
+    again(settled)
+    assert settled.album.owner() == settled.storage.study
+
+
+@pytest.mark.parametrize("killed", [(Store, "claim"), (Album, "prepare"), (Album, "claim")])
+def test_a_run_that_was_killed_before_its_places_knew_it_goes_on(killed, tmp_path, monkeypatch):
+    def die(*arguments):
+        raise KeyboardInterrupt
+
+    first = Location.asked(tmp_path / "study", f"sqlite:///{tmp_path}/new.db", f"{tmp_path}/new")
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(*killed, die)
+        first.settle()
+    assert not Location.of(first.directory).storage.marked
+    again(first)
+    assert Location.of(first.directory).storage.marked
+
+
+@pytest.mark.parametrize("shared", ["store", "pictures", "beside its plan"])
+def test_a_second_study_is_refused_where_another_is_at_home(settled, tmp_path, shared):
+    (tmp_path / "first").mkdir()
+    Location.asked(tmp_path / "first", None, None).settle()
+    places = {
+        "store": (settled.storage.store, None),
+        "pictures": (None, settled.storage.pictures),
+        "beside its plan": (f"sqlite:///{tmp_path}/first/{DATABASE_FILE}", None),
+    }
+    second = Location.asked(tmp_path / "second", *places[shared])
+    with pytest.raises(StudyError, match="belongs to another study: go on in the directory of that one"), second.held():
+        pytest.fail("held")
+    assert not (tmp_path / "second").exists()
+
+
+def test_a_file_by_url_is_held_by_one_run_and_mended(settled, tmp_path):
+    with settled.held(), pytest.raises(StudyError, match=r"Another run is working on .*other\.db"), settled.held():
+        pytest.fail("held twice")
+    store = Store(settled.database)
+    store.add_images([ImageRecord(0, "id", 3, "cat", "images/0.png", "0" * 64)])
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "disk" / "other.db")) as connection, connection:
+        connection.execute("UPDATE images SET label = 9")
+    again(settled)
+    store = Store(settled.database)
+    assert store.images() == []
+    store.close()

@@ -8,6 +8,9 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 
 import pytest
 from tests.small_study import make_study
@@ -110,16 +113,69 @@ def test_a_row_that_is_not_as_it_was_sealed_goes_and_takes_no_other_along(databa
     assert tuple(len(old - new) for old, new in zip(before, everything(file), strict=True)) == lost
 
 
+def first_page(file, table):
+    """Where the first page of a table begins."""
+    with closing(sqlite3.connect(file)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    return (page - 1) * 4096
+
+
+def page_of(file, table):
+    start = first_page(file, table)
+    return file.read_bytes()[start : start + 4096]
+
+
+def empty_page(file, table):
+    """Empty the first page of a table, as a broken disk does, whoever has the file open."""
+    start = first_page(file, table)
+    with file.open("r+b") as content:
+        content.seek(start)
+        content.write(bytes(4096))
+
+
+#: Another program that votes, says so, and stays until it is ended; a text, so that it can be sent as it is.
+VOTING = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("INSERT INTO annotators VALUES ('b', 'Bob', 'human', 77, NULL, 0)")
+print("voted", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def voting(database, tmp_path):
+    """A database with a damaged page that another program has open, and that program."""
+    file = shutil.copy(database, tmp_path / DATABASE_FILE)
+    words = [sys.executable, "-c", VOTING, str(file)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"voted\n"
+        empty_page(file, "scores")
+        yield file, other
+        other.kill()
+
+
+def test_a_database_that_another_program_has_open_is_not_written_anew(voting, database):
+    file, other = voting
+    with pytest.raises(StudyError, match="while another program has it open: end that one"):
+        mend(file)
+    assert page_of(file, "scores") == bytes(4096)
+    other.kill()
+    other.wait()
+    assert file.with_name(f"{file.name}-wal").stat().st_size  # the vote is in the log alone
+    mend(file)
+    for found in (file, file.with_name(f"{file.name}.damaged")):
+        with closing(sqlite3.connect(found)) as connection:
+            assert connection.execute("SELECT name FROM annotators").fetchall() == [("Bob",)]
+    assert everything(file)[:2] == everything(database)[:2]
+
+
 def test_votes_that_cannot_be_read_are_never_thrown_away(database, tmp_path):
     file = shutil.copy(database, tmp_path / DATABASE_FILE)
-    with sqlite3.connect(file) as connection:
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'votes'").fetchone()
-    content = bytearray(file.read_bytes())
-    content[(page - 1) * 4096 : page * 4096] = bytes(4096)
-    file.write_bytes(content)
+    empty_page(file, "votes")
     with pytest.raises(StudyError, match="damaged where votes are kept"):
         mend(file)
-    assert file.read_bytes() == content
+    assert page_of(file, "votes") == bytes(4096)
 
 
 def test_votes_outlive_damage_to_results(database, tmp_path):
@@ -127,15 +183,11 @@ def test_votes_outlive_damage_to_results(database, tmp_path):
     votes = Votes(file)
     invited = votes.invite("Ann")
     votes.close()
-    with sqlite3.connect(file) as connection:
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'scores'").fetchone()
-    content = bytearray(file.read_bytes())
-    content[(page - 1) * 4096 : page * 4096] = bytes(4096)
-    file.write_bytes(content)
+    empty_page(file, "scores")
     mend(file)
     assert not everything(file)[2]
     assert everything(file)[:2] == everything(database)[:2]
-    assert (tmp_path / f"{DATABASE_FILE}.damaged").read_bytes() == content
+    assert page_of(tmp_path / f"{DATABASE_FILE}.damaged", "scores") == bytes(4096)
     votes = Votes(file)
     assert votes.annotators() == [invited]
     votes.close()

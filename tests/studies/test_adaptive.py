@@ -56,6 +56,16 @@ def test_what_is_measured_is_kept(measured, monkeypatch):
     assert compare(PLAN, VARIANTS[:1], directory) == rows[:1]
 
 
+@pytest.mark.parametrize("change", [lambda text: text.replace("0.5", "0.7"), lambda text: text[:9], lambda text: "3"])
+def test_a_damaged_row_is_none(change, tmp_path):
+    kept, variant = shelf(tmp_path), Variant.parse("csvar")
+    kept.keep(variant, {"accuracy": {"clean": 0.5}})
+    assert kept.row(variant) == {"accuracy": {"clean": 0.5}, "variant": "csvar"}
+    file = kept.file(variant)
+    file.write_text(change(file.read_text()))
+    assert kept.row(variant) is None
+
+
 def test_workers_take_the_variants_that_are_left(tmp_path, monkeypatch):
     """With threads in place of processes, which would only take longer to start."""
     kept = shelf(tmp_path)

@@ -16,6 +16,7 @@ from torch import nn
 import glasshouse as gh
 from glasshouse.errors import CapabilityError, DataError, GlasshouseError, ModelError, SettingError, StudyError
 from glasshouse.functional.ssim import structural_similarity
+from glasshouse.reports.page import write_report
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.plan import Plan
 
@@ -171,9 +172,9 @@ def test_a_smaller_last_batch_belongs_to_the_row_of_the_others(tmp_path):
     result = gh.audit(
         "lenet:width=4", images, labels, attacks=["invgrad:steps=2"], metrics=["mse"], batch=2, out=tmp_path
     )
-    assert [(row.value.images, row.setup.threat.batch) for row in result.rows if row.setup.defense == "none"] == [
-        (3, 2)
-    ]
+    (row,) = result.rows
+    assert (row.value.images, row.setup.threat.batch, row.setup.threat.last_batch) == (3, 2, 1)
+    assert "<td>2, last 1</td>" in write_report(tmp_path).read_text()
 
 
 def test_where_no_attack_is_left_the_audit_is_refused(tmp_path):

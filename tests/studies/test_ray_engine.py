@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +17,7 @@ from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.ray_engine import Ray
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster():
     """Two nodes of one core each, on this machine."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
@@ -28,6 +31,51 @@ def cluster():
     yield found
     ray.shutdown()
     found.shutdown()
+
+
+def test_workers_tell_how_far_they_are(tmp_path, cluster):
+    """The worker goes on only when the driver knows, and leaves the sign that it waits for."""
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    seen = []
+
+    def watch(key, share):
+        seen.append((key, share))
+        (tmp_path / "seen").touch()
+
+    work = Ray(1).work([(Waiting("a"),)], Bench(tmp_path / "seen"), watch=watch, deadline=float("inf"))
+    assert [outcomes for _, outcomes in work] == [["seen"]]
+    assert seen[0] == ("a", 0.25)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job by its name."""
+
+    name: str
+
+    def key(self):
+        return self.name
+
+
+@dataclass
+class Bench:
+    """Works on a job until a file is there, for a minute at the most."""
+
+    file: Path
+    module: None = None
+
+    def packed(self):
+        return self
+
+    def perform(self, jobs, progress):
+        progress(0.25)
+        for _ in range(600):
+            if self.file.exists():
+                return ["seen"]
+            time.sleep(0.1)
+        return ["not seen"]
 
 
 def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, cluster):

@@ -66,3 +66,10 @@ def test_models_with_the_same_weights_stay_apart(study):
     twins = [dataclasses.replace(case, architecture="another", dataset="another") for case in study.cases]
     for task in tasks([*study.cases, *twins]):
         assert len({(case.architecture, case.dataset) for case in task}) == 1
+
+
+def test_restarts_take_memory_too(study):
+    thrice = [dataclasses.replace(case, attack_spec="invgrad:steps=2,restarts=3") for case in study.cases]
+    once = [dataclasses.replace(case, attack_spec="invgrad:steps=2,restarts=1") for case in study.cases]
+    assert [max(len(task) for task in tasks(cases, 6)) for cases in (once, thrice)] == [5, 2]
+    assert max(len(task) for task in tasks(thrice, 2)) == 1

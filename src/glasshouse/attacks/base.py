@@ -76,6 +76,11 @@ class InversionAttack(ABC):
         return found
 
     @property
+    def at_once(self) -> int:
+        """How many reconstructions of one image it works on at the same time, and so keeps in memory."""
+        return 1
+
+    @property
     def labels_used(self) -> LabelUse:
         """What becomes of the labels at these settings."""
         return self.label_use

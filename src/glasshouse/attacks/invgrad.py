@@ -120,6 +120,11 @@ class InvGrad(InversionAttack):
         super().refuse(model, seen)
         trusted(model, seen.rounds[0].tensors, self.layers, self.skip)
 
+    @property
+    def at_once(self) -> int:
+        """Every restart."""
+        return self.restarts
+
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Run every restart and keep the one the attacker likes best."""
         return self.run_all(model, [seen], rngs=[rng], progress=progress)[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -77,7 +76,7 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Attack a model's gradients, score what can be seen, and write a report."""
-    from glasshouse.cli.screen import counting
+    from glasshouse.cli.screen import stages
     from glasshouse.errors import StudyError
     from glasshouse.reports import write_report
     from glasshouse.studies.audit import Running, audit_plan
@@ -121,10 +120,15 @@ def audit(
         return
     plan = Plan(**settings)
     try:
-        tuner = counting("Tuning", "attacks") if tune else nullcontext(lambda done, total: None)
-        with tuner as tuning, counting("Attacking", "cases") as progress:
+        with stages() as shown:
             extra: dict[str, Any] = {} if workers is None else {"workers": workers}
-            running = Running(engine=engine, minutes=minutes, progress=progress, tuning_progress=tuning, **extra)
+            running = Running(
+                engine=engine,
+                minutes=minutes,
+                progress=shown.stage("Attacking", "cases"),
+                tuning_progress=shown.stage("Tuning", "attacks"),
+                **extra,
+            )
             result, summary = audit_plan(plan, out, running, root=data_root, download=download)
     except KeyboardInterrupt:
         print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {same_command()}", file=sys.stderr)
@@ -134,7 +138,7 @@ def audit(
         print(json.dumps(result.to_json(), allow_nan=False))
     else:
         _show(result, summary, page)
-    if summary.failed and summary.failed == summary.planned:
+    if summary.futile:
         raise StudyError(f"Every case failed. The first: {result.failures[0].reason}")
 
 

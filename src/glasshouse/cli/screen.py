@@ -31,44 +31,26 @@ Advance = Callable[[float, int], None]
 class RateColumn(ProgressColumn):
     """How many of the things counted are done per minute."""
 
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
     def render(self, task: Task) -> Text:
         """The rate, once there is one."""
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed * 60:.1f} {self.unit}/min" if speed else "", style="dim")
+        speed, unit = task.finished_speed or task.speed, task.fields["unit"]
+        return Text(f"{speed * 60:.1f} {unit}/min" if speed and unit != PER_CENT else "", style="dim")
 
 
 @contextmanager
 def counting(what: str, unit: str) -> Iterator[Advance]:
     """Show progress through a counted job; plain lines where the output is not a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _plain(what, unit)
-        return
-    rate = () if unit == PER_CENT else (RateColumn(unit),)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.1f}/{task.total:.0f}"),
-        *rate,
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, speed_estimate_period=120) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with stages() as shown:
+        yield shown.stage(what, unit)
 
 
 @contextmanager
 def tallying(what: str, unit: str) -> Iterator[Callable[[int], None]]:
     """Show progress through a job whose end is not known beforehand."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}: {task.completed:.0f}"), RateColumn(unit), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}: {task.completed:.0f}"), RateColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(what, total=None, unit=unit)
         yield lambda done: bar.update(task, completed=done)
 
 
@@ -80,7 +62,7 @@ class Stages:
 
     def stage(self, what: str, unit: str) -> Advance:
         """What a stage calls to advance: a bar on a terminal, lines where somebody takes them, both or neither."""
-        ways = [_on_bar(self._bar, what)] if self._bar else []
+        ways = [_on_bar(self._bar, what, unit)] if self._bar else []
         ways += [_plain(what, unit, self._say)] if self._say else []
 
         def advance(done: float, total: int) -> None:
@@ -103,6 +85,7 @@ def stages(*, quiet: bool = False, log: TextIO | None = None) -> Iterator[Stages
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:.1f}/{task.total:.0f}"),
+        RateColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -110,38 +93,34 @@ def stages(*, quiet: bool = False, log: TextIO | None = None) -> Iterator[Stages
         yield Stages(bar, say)
 
 
-def _on_bar(bar: Progress, what: str) -> Advance:
+def _on_bar(bar: Progress, what: str, unit: str) -> Advance:
     """A bar that appears when it is first told of progress."""
     task: TaskID | None = None
 
     def advance(done: float, total: int) -> None:
         nonlocal task
         if task is None:
-            task = bar.add_task(what, total=total)
+            task = bar.add_task(what, total=total, unit=unit)
         bar.update(task, completed=done, total=total)
 
     return advance
 
 
-def to_errors(line: str) -> None:
-    """Print a line to the error stream."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def _plain(what: str, unit: str, say: Callable[[str], None] = to_errors) -> Advance:
-    """Progress as a line every few seconds, for logs and pipes."""
-    began = last = time.monotonic()
-    first: float | None = None
-    ended = False
+def _plain(what: str, unit: str, say: Callable[[str], None]) -> Advance:
+    """Progress as a line every few seconds, for logs and pipes; it counts from when it is first told of any."""
+    first: tuple[float, float] | None = None
+    last, ended = 0.0, False
 
     def advance(done: float, total: int) -> None:
         nonlocal last, first, ended
         now = time.monotonic()
-        first = done if first is None else first
+        if first is None:
+            first, last = (now, done), now
+        began, before = first
         if ended or (now - last < PLAIN_EVERY and done < total):
             return
         last, ended = now, done >= total
-        rate = (done - first) / max(now - began, 1e-9)
+        rate = (done - before) / max(now - began, 1e-9)
         speed = [] if unit == PER_CENT else [f"{rate * 60:.1f}/min"]
         left = [f"{(total - done) / rate:.0f} s left"] if rate > 0 and done < total else []
         facts = f" ({', '.join(speed + left)})" if speed + left else ""

@@ -109,7 +109,6 @@ def _carried_out(
 
 def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, download: bool, as_json: bool) -> Show:
     from glasshouse.cli.study_tables import show_result
-    from glasshouse.errors import StudyError
     from glasshouse.studies.grid.program import carry_out
 
     done = carry_out(plan, directory, running, root=root, download=download)
@@ -120,8 +119,8 @@ def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, down
         else:
             show_result(done.result)
             _left((done.training, "networks"), (done.probing, "probes"), (done.attacking, "cases"))
-        if done.attacking.failed and done.attacking.failed == done.attacking.planned:
-            raise StudyError(f"Every case failed. The first: {done.result.failures[0].reason}")
+        _refuse_futile(done.training, "network", (one.reason for one in done.result.targets if one.reason))
+        _refuse_futile(done.attacking, "case", (one.reason for one in done.result.failures))
 
     return show
 
@@ -138,8 +137,17 @@ def _federations(plan: Federations, directory: Path, running: Running, root: Pat
         else:
             show_federations(found)
             _left((summary, "federations"))
+        _refuse_futile(summary, "federation", (row["failed"] for row in found["rows"] if "failed" in row))
 
     return show
+
+
+def _refuse_futile(summary: Summary, what: str, reasons: Iterator[str]) -> None:
+    """End in an error where nothing came out, whatever was printed before."""
+    from glasshouse.errors import StudyError
+
+    if summary.futile:
+        raise StudyError(f"Every {what} failed. The first: {next(reasons)}")
 
 
 def _left(*summaries: tuple[Summary, str]) -> None:

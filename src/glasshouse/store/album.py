@@ -15,6 +15,9 @@ from glasshouse.files import sweep, write_atomic
 
 FOLDER = "images"  # what the names of pictures begin with, and where a study keeps them unless told otherwise
 
+#: The file that says whose pictures a place holds: one that is not mounted holds none, and not this file either.
+MARK = f"{FOLDER}/.glasshouse"
+
 #: What file systems raise where they cannot do what is asked: each in its own way.
 UNREACHABLE = (OSError, ValueError, NotImplementedError)
 
@@ -72,6 +75,17 @@ class Album:
             files.pipe_file(path, content)
         except UNREACHABLE as error:
             raise StudyError(self._unwritable(error)) from error
+
+    def owner(self) -> str | None:
+        """The name of the study whose pictures these are; none where nobody has claimed the place."""
+        try:
+            return self.read(MARK).decode(errors="replace").strip()
+        except PictureError:
+            return None
+
+    def claim(self, study: str) -> None:
+        """Write down whose pictures these are."""
+        self.write(MARK, f"{study}\n".encode())
 
     def refuse(self) -> None:
         """Refuse a place that nobody knows how to reach, before anything is written."""

@@ -62,7 +62,8 @@ class Database:
     """The file or server that a study's records lie in, brought to the newest schema when it is opened."""
 
     def __init__(self, where: Path | str) -> None:
-        self._engine = _sqlite(where) if isinstance(where, Path) else _by_url(where)
+        file = file_of(where)
+        self._engine = _by_url(str(where)) if file is None else _sqlite(file)
         self.name = str(where) if isinstance(where, Path) else without_password(where)
         self._server = self._engine.dialect.name == POSTGRESQL
         # SQLite lets writers wait by trying again and again; threads of one process wait in line instead
@@ -118,10 +119,7 @@ class Database:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the server's database for one run alone, as long as this connection lasts; a second run is refused."""
-        if not self._server:
-            yield
-            return
+        """Hold a server's database for one run alone, as long as this connection lasts; a second run is refused."""
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             number = {"number": RUN_NUMBER}
             if not connection.execute(text("SELECT pg_try_advisory_lock(:number)"), number).scalar_one():
@@ -144,14 +142,23 @@ class Database:
             return [dict(row) for row in connection.execute(text(statement), values).mappings()]
 
 
-def _by_url(where: str) -> Engine:
-    name = where.partition("://")[0]
+def file_of(where: Path | str) -> Path | None:
+    """The SQLite file that a database lies in; none for one that a server keeps."""
+    if isinstance(where, Path):
+        return where
+    url = _url(where)
+    return Path(url.database) if url is not None and url.drivername == "sqlite" and url.database else None
+
+
+def _url(where: str) -> URL | None:
     try:
-        url = make_url(where)
+        return make_url(where)
     except (ArgumentError, ValueError):  # whose texts may hold a password
-        url = None
-    if url is not None and name == "sqlite" and url.database:
-        return _sqlite(Path(url.database))
+        return None
+
+
+def _by_url(where: str) -> Engine:
+    name, url = where.partition("://")[0], _url(where)
     if url is not None and name in SERVERS and "@" not in (url.host or ""):
         return _postgresql(url.set(drivername=f"{POSTGRESQL}+{DRIVER}"))
     received = f"'{name}://...'" if "://" in where else "A text without '://'"  # the rest may hold a password

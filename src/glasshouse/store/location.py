@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glasshouse import plans
 from glasshouse.errors import StudyError
-from glasshouse.files import write_atomic
+from glasshouse.files import sole_user, write_once
 from glasshouse.registry import setting
 from glasshouse.store.album import Album
-from glasshouse.store.database import DATABASE_FILE, Database
+from glasshouse.store.database import DATABASE_FILE, Database, file_of
 from glasshouse.store.mending import mend
+from glasshouse.store.store import Store
 from glasshouse.urls import has_password, without_password
 
 STORAGE_FILE = "storage.toml"
 SCHEMA = 1
 SQLITE = "sqlite:///"
+UNNAMED = "the study of this directory"  # what a database says that lies beside its plan, with all else
 HEAD = "Where this study keeps its results and pictures. Passwords stand in PGPASSWORD or ~/.pgpass, not here."
 
 
@@ -28,6 +31,13 @@ class Storage:
 
     store: str | None = setting(None, f"URL of the database; none: {DATABASE_FILE} beside this file")
     pictures: str | None = setting(None, "directory or URL of the pictures; none: images beside this file")
+    study: str | None = setting(None, "name that these places know the study by")
+    marked: bool = setting(False, "whether they do; one that does not is then another's, or not mounted")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether anything lies outside of the study's directory."""
+        return self.store is not None or self.pictures is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,7 @@ class Location:
     def asked(cls, directory: Path, store: str | None, pictures: str | None) -> Location:
         """Where a run is told to keep things; a study that has begun stays where it is, and what is not said is known.
 
-        What cannot be used is refused, and nothing is written yet.
+        What cannot be is refused, and nothing is written yet.
         """
         if pictures is not None and has_password(pictures):
             raise StudyError(
@@ -64,10 +74,10 @@ class Location:
             raise StudyError(_elsewhere(directory, "pictures", known.storage.pictures))
         if known._began() and _bare(given.store) != known.storage.store:
             raise StudyError(_elsewhere(directory, "store", known.storage.store))
+        if given.elsewhere and given.study is None:
+            given = replace(given, study=secrets.token_hex(8))
         found = cls(directory, given)
         found.album.refuse()
-        if found.storage.store is not None:
-            Database(found.storage.store).close()
         return found
 
     @property
@@ -82,31 +92,73 @@ class Location:
 
     def exists(self) -> bool:
         """Whether there is a database; a server that a study names is taken to have one."""
-        return self.storage.store is not None or (self.directory / DATABASE_FILE).is_file()
-
-    def mend(self) -> None:
-        """Take what is damaged out of the database beside the plan; a server minds its own disks."""
-        if self.storage.store is None:
-            mend(self.directory / DATABASE_FILE)
-
-    def save(self) -> None:
-        """Remember what lies elsewhere, without passwords."""
-        bare = replace(self.storage, store=_bare(self.storage.store))
-        if bare != Storage():
-            write_atomic(self.directory / STORAGE_FILE, plans.to_toml(bare, schema=SCHEMA, head=HEAD).encode())
+        file = file_of(self.database)
+        return file is None or file.is_file()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold a database on a server for one run alone; a file lies in a directory that is held already."""
-        if self.storage.store is None:
+        """Hold the database for one run alone, mended; places that are not this study's, or not there, are refused."""
+        if self.storage.store is not None and self.storage.marked and not self.exists():
+            raise StudyError(self._forgotten(self.storage.store))  # before a lock is laid where nothing is mounted
+        file = file_of(self.database)
+        with ExitStack() as held:
+            if file is None:
+                held.enter_context(held.enter_context(closing(Database(self.database))).held())
+            elif self.storage.store is not None:  # a file in the study's directory is held with it
+                held.enter_context(sole_user(file))
+            if file is not None:  # a server minds its own disks
+                mend(file)
+            self._refuse_others()
             yield
-            return
-        database = Database(self.storage.store)
-        try:
-            with database.held():
-                yield
-        finally:
-            database.close()
+
+    def settle(self) -> None:
+        """Make database and pictures this study's own, and remember what lies elsewhere, without passwords.
+
+        Our name is written here first: a run that is killed before the last line finds it there and goes on.
+        """
+        self._save(self.storage)
+        with closing(Store(self.database)) as store:
+            store.claim(self._name)
+        self.album.prepare()
+        if self.storage.pictures is not None:
+            self.album.claim(self._name)
+        self._save(replace(self.storage, marked=True))
+
+    @property
+    def _name(self) -> str:
+        return self.storage.study or UNNAMED
+
+    def _save(self, storage: Storage) -> None:
+        if storage.elsewhere:
+            bare = replace(storage, store=_bare(storage.store))
+            write_once(self.directory / STORAGE_FILE, plans.to_toml(bare, schema=SCHEMA, head=HEAD).encode())
+
+    def _refuse_others(self) -> None:
+        """Refuse places of another study, and places elsewhere that have forgotten this one."""
+        for place, owner in self._owners():
+            if owner is None and self.storage.marked:
+                raise StudyError(self._forgotten(place))
+            if owner not in (None, self._name):
+                raise StudyError(
+                    f"{place} belongs to another study: go on in the directory of that one, or give this one a place "
+                    "of its own (--store, --pictures)."
+                )
+
+    def _owners(self) -> Iterator[tuple[str, str | None]]:
+        """Database and pictures with the name of the study that they know."""
+        if self.exists():
+            with closing(Store(self.database)) as store:
+                owner = store.owner()
+            if owner is not None or self.storage.store is not None:  # beside its plan it cannot be another disk's
+                yield store.name, owner
+        if self.storage.pictures is not None:
+            yield self.storage.pictures, self.album.owner()
+
+    def _forgotten(self, place: str) -> str:
+        return (
+            f"{without_password(place)} does not know this study any more: is it mounted? If what it held is lost for "
+            f"good, delete the line 'marked' in {self.directory / STORAGE_FILE}, and the same command computes it anew."
+        )
 
     def _began(self) -> bool:
         """Whether a run has settled where things are."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable
@@ -22,8 +21,8 @@ from glasshouse.store.seals import Held, sealed, sealed_case
 log = logging.getLogger(__name__)
 
 DAMAGED = ".damaged"
-#: What can be computed anew, in the order in which rows refer to one another; of all else every row must be readable.
-COMPUTED = ("images", "cases", "reconstructions", "scores", "targets", "probes")
+#: What can be computed anew, or is known elsewhere; of all else every row must be readable.
+COMPUTED = ("study", "images", "cases", "reconstructions", "scores", "targets", "probes")
 _IMAGE = ("place", "identity", "label", "class_name", "file", "sha256")
 _SCORE = ("case_key", "place", "metric", "value")
 
@@ -42,6 +41,7 @@ def mend(file: Path) -> None:
         Database(file).close()  # an older schema has no seals
         with closing(_connected(file)) as connection, connection:
             held = _held(connection)
+            _drop(connection, "study", lambda row: _agrees(row, "name"))
             _drop(connection, "images", lambda row: _agrees(row, *_IMAGE))
             _drop(connection, "scores", lambda row: _agrees(row, *_SCORE))
             for table in ("targets", "probes"):
@@ -55,9 +55,9 @@ def mend(file: Path) -> None:
         ) from error
 
 
-def _connected(file: Path) -> sqlite3.Connection:
+def _connected(file: Path, patience: float = 10) -> sqlite3.Connection:
     """A connection that reads damaged text as it is, and lets rows go in any order."""
-    connection = sqlite3.connect(file, timeout=10)
+    connection = sqlite3.connect(file, timeout=patience)
     connection.text_factory = lambda content: content.decode(errors="replace")
     connection.row_factory = sqlite3.Row
     return connection
@@ -75,18 +75,41 @@ def _in_order(file: Path) -> bool:
 
 
 def _rebuild(file: Path) -> None:
-    """Write a database anew from what can be read of it, and put the damaged one aside."""
-    fresh = file.with_name(f".{file.name}{UNFINISHED}")
+    """Write a database anew from what can be read of it, and keep a copy of the damaged one.
+
+    SQLite itself copies page by page, in one transaction and with what only its log holds, so that nobody who opens
+    the file meanwhile writes into one that is about to go.
+    """
+    fresh, damaged = file.with_name(f".{file.name}{UNFINISHED}"), file.with_name(file.name + DAMAGED)
     fresh.unlink(missing_ok=True)
     Database(fresh).close()
-    with closing(_connected(file)) as old, closing(_connected(fresh)) as new, new:
-        for table in [row["name"] for row in new.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]:
-            _copy(file, old, new, table)
-    shutil.copyfile(file, file.with_name(file.name + DAMAGED))
-    for suffix in ("-wal", "-shm"):  # what they hold is in the new file, and must not be written into it again
-        file.with_name(file.name + suffix).unlink(missing_ok=True)
-    fresh.replace(file)
-    log.warning("%s was damaged: what could not be read is computed anew; it is kept as %s.", file, file.name + DAMAGED)
+    with closing(_alone(file)) as old, closing(_connected(fresh)) as new:
+        with new:
+            for table in [row["name"] for row in new.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]:
+                _copy(file, old, new, table)
+        damaged.unlink(missing_ok=True)
+        with closing(_connected(damaged)) as copy:
+            old.backup(copy)
+        new.backup(old)
+    fresh.unlink()
+    log.warning("%s was damaged: what could not be read is computed anew; it is kept as %s.", file, damaged.name)
+
+
+def _alone(file: Path) -> sqlite3.Connection:
+    """A connection beside which nobody has a database open, as long as it lasts: what others write would be lost."""
+    connection = _connected(file, patience=0)
+    try:
+        for statement in ("PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE", "COMMIT"):
+            connection.execute(statement)
+    except sqlite3.Error as error:
+        connection.close()
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
+        raise StudyError(
+            f"{file} is damaged, and cannot be mended while another program has it open: end that one ('glasshouse "
+            "annotate serve', for example), and run the same command again."
+        ) from error
+    return connection
 
 
 def _copy(file: Path, old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> None:

@@ -129,6 +129,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE probes ADD COLUMN seal BIGINT",
         "ALTER TABLE scores ADD COLUMN seal BIGINT",
     ),
+    (  # 8: whose all this is
+        """CREATE TABLE study (
+            number INTEGER PRIMARY KEY CHECK (number = 1),
+            name TEXT NOT NULL,
+            seal BIGINT
+        )""",
+    ),
 )
 
 

@@ -78,6 +78,15 @@ class Store:
         """Let go of the database."""
         self._database.close()
 
+    def owner(self) -> str | None:
+        """The name of the study whose results these are; none where nobody has claimed them."""
+        return next((row["name"] for row in self._database.read("SELECT name FROM study")), None)
+
+    def claim(self, study: str) -> None:
+        """Write down whose results these are, unless that is known."""
+        row = {"name": study, "seal": sealed((study,))}
+        self._database.write("INSERT INTO study VALUES (1, :name, :seal) ON CONFLICT DO NOTHING", [row])
+
     def add_images(self, images: Iterable[ImageRecord]) -> None:
         """Add the attacked images; those that are there stay."""
         self._database.write(

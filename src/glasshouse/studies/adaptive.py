@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -113,12 +112,11 @@ def measure(plan: Comparison, text: str, shelf: Shelf, root: Path | None) -> Non
     """Write one row: accuracy behind a defense and everything the attacker gets out of it, or why there is none."""
     variant = Variant.parse(text)
     facts: JSON = {"variant": text, "plan": dataclasses.asdict(plan)}
-    file = shelf.file(variant)
     try:
-        row = facts | _measured(plan, variant, deal(plan, root), shelf.judge, file)
+        row = facts | _measured(plan, variant, deal(plan, root), shelf.judge, shelf.file(variant))
     except GlasshouseError as error:
         row = facts | {"failed": str(error)}
-    write_atomic(file, json.dumps(row, indent=1, allow_nan=False).encode())
+    shelf.keep(variant, row)
 
 
 def _measured(plan: Comparison, variant: Variant, dealt: Dealt, judged: Path, file: Path) -> JSON:

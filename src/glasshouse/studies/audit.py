@@ -258,24 +258,29 @@ def _carry_out(
 ) -> tuple[AuditResult, Summary]:
     study = prepare(plan, location, materials, module, settle=settle)
     try:
-        study.store.reset(check_pictures(study))
         try:
-            summary = run(
-                study.cases,
-                study.store,
-                study.album,
-                study.bench,
-                executor=running.executor(),
-                deadline=deadline,
-                most_images=study.choices.together.get("images"),
-                progress=running.progress,
-            )
+            summary = attack(study, running, deadline)
         except KeyboardInterrupt:
             _write_down(plan, study)
             raise
         return _write_down(plan, study), summary
     finally:
         study.store.close()
+
+
+def attack(study: Study, running: Running, deadline: float) -> Summary:
+    """Work on every case that is not finished, or whose pictures are lost."""
+    study.store.reset(check_pictures(study))
+    return run(
+        study.cases,
+        study.store,
+        study.album,
+        study.bench,
+        executor=running.executor(),
+        deadline=deadline,
+        most_images=study.choices.together.get("images"),
+        progress=running.progress,
+    )
 
 
 def _write_down(plan: Plan, study: Study) -> AuditResult:

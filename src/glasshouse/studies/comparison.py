@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from glasshouse import checks, data
 from glasshouse.errors import DataError
+from glasshouse.files import write_atomic
 from glasshouse.metrics import metrics
 from glasshouse.registry import setting
+from glasshouse.store.seals import sealed
 from glasshouse.studies import judge, shuffled
 from glasshouse.studies.materials import unlike
 from glasshouse.studies.variants import Variant
@@ -23,6 +25,7 @@ from glasshouse.types import JSON, ImageSpec
 
 VERSION = 3  # counts changes of how accuracy and leakage are measured that change results
 FEWEST = 4  # training images
+SEAL = "seal"  # the checksum in the file of a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,12 +118,19 @@ class Shelf:
         return self.directory / f"{_name(*self.facts, variant.identity)}.json"
 
     def row(self, variant: Variant) -> JSON | None:
-        """The row of a variant, if there is one."""
-        file = self.file(variant)
-        if not file.exists():
+        """The row of a variant, if there is one as it was written; a damaged one is measured anew."""
+        try:
+            row: JSON = json.loads(self.file(variant).read_bytes())
+        except (FileNotFoundError, ValueError):
             return None
-        row: JSON = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(row, dict) or row.pop(SEAL, None) not in (None, sealed((row,))):  # older rows have none
+            return None
         return row | {"variant": variant.text}  # of two ways to write a defense, the one that is asked for now
+
+    def keep(self, variant: Variant, row: JSON) -> None:
+        """Write the row of a variant down, with its checksum."""
+        content = json.dumps({**row, SEAL: sealed((row,))}, indent=1, allow_nan=False)
+        write_atomic(self.file(variant), content.encode())
 
 
 def _name(*facts: object) -> str:

@@ -209,16 +209,21 @@ def _end_with_driver() -> None:
         os._exit(1)
 
 
-def _in_worker(task: tuple[Any, ...]) -> list[Any]:
+def sparing(tell: Watch) -> Watch:
+    """Tell of every hundredth part alone: reports leave the process."""
     last = 0.0
 
     def watch(key: str, share: float) -> None:
         nonlocal last
         if share - last >= 0.01 or share < last:
             last = share
-            _worker["reports"].put((key, share))
+            tell(key, share)
 
-    return perform(_worker["bench"], task, watch)
+    return watch
+
+
+def _in_worker(task: tuple[Any, ...]) -> list[Any]:
+    return perform(_worker["bench"], task, sparing(lambda key, share: _worker["reports"].put((key, share))))
 
 
 @contextlib.contextmanager

@@ -24,10 +24,11 @@ from glasshouse.studies.executors import (
     Workbench,
     perform,
     refuse_objects,
+    sparing,
 )
 
 LOCAL = "local"
-LOOK_AGAIN = 10.0  # seconds after which the cluster is asked anew how many cores it has
+LOOK_AGAIN = 2.0  # seconds after which the cluster is asked anew how far its tasks are and how many cores it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Ray(Executor):
                         crew.begin(left.pop(0))
                     if not crew.running:
                         return
-                    yield from crew.finished(left)
+                    yield from crew.finished(left, watch)
             finally:
                 crew.dismiss()
 
@@ -76,6 +77,11 @@ class _Crew:
         # in a list Ray does not fetch it for every task: a worker fetches it once
         self._parcel = [ray.put(bench.packed())]
         self._step = ray.remote(num_cpus=1, max_retries=RETRIES)(_in_worker)
+        # beside the driver, so that no other node takes it along when it dies
+        beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=True
+        )
+        self._board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=beside).remote()
         self.running: dict[Any, tuple[Any, ...]] = {}
 
     def cores(self) -> int:
@@ -84,11 +90,14 @@ class _Crew:
 
     def begin(self, task: tuple[Any, ...]) -> None:
         """Hand a task to the cluster."""
-        self.running[self._step.remote(self._name, self._parcel, task)] = task
+        self.running[self._step.remote(self._name, self._parcel, self._board, task)] = task
 
-    def finished(self, left: list[tuple[Any, ...]]) -> Iterator[Finished[Any, Any]]:
+    def finished(self, left: list[tuple[Any, ...]], watch: Watch) -> Iterator[Finished[Any, Any]]:
         """Yield what is finished by now; a task of several jobs that killed its workers is begun anew, job by job."""
         done, _ = self._ray.wait(list(self.running), timeout=LOOK_AGAIN)
+        with contextlib.suppress(self._ray.exceptions.RayError):  # how far the others are is not worth a run
+            for key, share in self._ray.get(self._board.news.remote(), timeout=LOOK_AGAIN).items():
+                watch(key, share)
         for reference in done:
             task = self.running.pop(reference)
             try:
@@ -109,10 +118,26 @@ class _Crew:
                 self._ray.cancel(reference, force=True)
 
 
+class _Board:
+    """Where workers write down how far they are, for the driver to read."""
+
+    def __init__(self) -> None:
+        self._shares: dict[str, float] = {}
+
+    def tell(self, key: str, share: float) -> None:
+        """How far a task is."""
+        self._shares[key] = share
+
+    def news(self) -> dict[str, float]:
+        """How far tasks are of which something was told since somebody last asked."""
+        found, self._shares = self._shares, {}
+        return found
+
+
 _benches: dict[str, Workbench[Any, Any]] = {}
 
 
-def _in_worker(name: str, parcel: list[Any], task: tuple[Any, ...]) -> list[Any]:
+def _in_worker(name: str, parcel: list[Any], board: Any, task: tuple[Any, ...]) -> list[Any]:
     """Work on a task with the bench of that name, which is fetched once in each worker process."""
     import ray
     import torch
@@ -121,7 +146,7 @@ def _in_worker(name: str, parcel: list[Any], task: tuple[Any, ...]) -> list[Any]
         torch.set_num_threads(1)
         _benches.clear()  # one at a time: those of earlier stages are not needed any more
         _benches[name] = ray.get(parcel[0])
-    return perform(_benches[name], task, lambda key, share: None)
+    return perform(_benches[name], task, sparing(board.tell.remote))
 
 
 @contextlib.contextmanager

@@ -325,7 +325,7 @@ class Table:
 
 
 def _kind(case: Case) -> tuple[object, ...]:
-    """What cases of one row share; the last batch, which may be smaller, belongs to the row of the others."""
+    """What cases of one row share; a last batch that is smaller belongs to it too, and its threat card says so."""
     return case.model, case.defense, case.attack, case.round, case.batchnorm, case.seed
 
 
@@ -341,6 +341,7 @@ def _setup(cases: Sequence[Case], records: dict[str, CaseRecord]) -> Setup:
 def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
     """The conditions under which some cases were attacked; what differs between them is averaged."""
     case = cases[0]
+    sizes = [len(one.images) for one in cases]
     attack = attacks.create(case.attack_spec)
     use = attack.labels_used
     conditions = case.conditions
@@ -349,8 +350,9 @@ def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
         statistics=conditions.known_statistics(case.batchnorm) if case.has_batchnorm else "none",
         labels=case.labels if use == "given or recovered" else use,
         labels_right=_mean(outcomes, "labels_right"),
-        batch=len(case.images),
-        local_steps=conditions.steps(len(case.images)),
+        batch=max(sizes),
+        last_batch=min(sizes) if min(sizes) < max(sizes) else None,
+        local_steps=conditions.steps(max(sizes)),
         clients=1,
         round=case.round,
         tuning="tuned" if case.tuned else "fixed settings",

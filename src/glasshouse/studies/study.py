@@ -97,12 +97,10 @@ def prepare(
     attack_list = usable_attacks(plan, spec, audited)
     known = public_images_for(materials, attack_list, plan.seed)
     subject = Subject.of(plan.dataset, spec, materials)
-    location.mend()
     refuse_other_images(location, [subject])
     sweep(directory, directory / "models", directory / "report")
     write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
-    location.save()
-    album.prepare()
+    location.settle()
     subject.save(album)
     victims = [Victim(name, model, _keep_weights(directory, plan, name, model)) for name, model in rounds.items()]
     public = "" if known is None else save_public(directory, known)

@@ -48,8 +48,9 @@ def _kind(case: Case) -> tuple[object, ...]:
 
 def _cut(cases: list[Case], most_images: int | None) -> list[Task]:
     """Equal parts, none with more images than the attack likes at once and memory holds."""
-    liked = attacks.create(cases[0].attack_spec).together
-    most = max(min(liked, most_images or liked) // len(cases[0].images), 1)
+    attack = attacks.create(cases[0].attack_spec)
+    fitting = attack.together if most_images is None else most_images // attack.at_once
+    most = max(min(attack.together, fitting) // len(cases[0].images), 1)
     if most == 1:
         return [(case,) for case in cases]
     parts = min(APART * math.ceil(len(cases) / (APART * most)), len(cases))

@@ -84,7 +84,7 @@ def fit(
             seen += len(batch)
         schedule.step()
         loss = total / max(seen, 1)
-        if not math.isfinite(loss):
+        if not (math.isfinite(loss) and _is_finite(model)):  # the last step may be the one too many
             raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {recipe.lr:g}.")
         after_epoch(epoch + 1)
         progress((epoch + 1) / recipe.epochs)
@@ -99,6 +99,11 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = 2
         for inputs, truth in zip(images.split(batch), labels.split(batch), strict=True):
             right += int((model(inputs).argmax(1) == truth).sum())
     return right / len(labels)
+
+
+def _is_finite(model: nn.Module) -> bool:
+    """Whether all that a model has learned are numbers."""
+    return all(bool(values.isfinite().all()) for values in model.state_dict().values())
 
 
 def _outputs(model: nn.Module, images: Tensor) -> int:

@@ -15,6 +15,7 @@ from tests.postgres import fresh_database
 from glasshouse.errors import StudyError
 from glasshouse.reports.grid import write_grid_report
 from glasshouse.store import DATABASE_FILE, STORAGE_FILE, Album, Location, Store
+from glasshouse.store.album import MARK
 from glasshouse.studies import bench as bench_room
 from glasshouse.studies.audit import Running
 from glasshouse.studies.bench import Bench
@@ -58,8 +59,8 @@ def test_the_numbers_are_those_of_another_disk(part, finished, tmp_path):
     places = {"store": f"sqlite:///{tmp_path}/other.db", "pictures": f"file://{tmp_path}/pictures"}
     carry_out(part, tmp_path / "study", Running(**places))
     assert rows(tmp_path / "study", part) == rows(finished, part)
-    assert {path.suffix for path in (tmp_path / "pictures").iterdir()} == {".png"}
-    assert len(list((tmp_path / "pictures").iterdir())) == 4  # two originals, two reconstructions
+    assert len(list((tmp_path / "pictures").glob("*.png"))) == 4  # two originals, two reconstructions
+    assert {path.name for path in (tmp_path / "pictures").iterdir() if path.suffix != ".png"} == {".glasshouse"}
     assert not {"images", DATABASE_FILE} & {path.name for path in (tmp_path / "study").iterdir()}
 
 
@@ -76,6 +77,15 @@ def test_status_export_and_report_find_them_again(elsewhere):
     assert (found.targets.done, found.cases.done) == (1, 2)
     assert [line.image for line in lines(elsewhere)] == [0, 1]
     assert "data:image/png" in write_grid_report(elsewhere).read_text()
+
+
+def test_pictures_that_are_not_mounted_are_not_computed_again(elsewhere, part):
+    album = Location.of(elsewhere).album
+    files, mark = album._path(MARK)
+    files.mv(mark, f"{mark}-away")
+    with pytest.raises(StudyError, match="is it mounted"):
+        carry_out(part, elsewhere, Running())
+    files.mv(f"{mark}-away", mark)
 
 
 def test_the_next_run_finds_all_and_makes_lost_pictures_again(elsewhere, part):
@@ -98,8 +108,9 @@ def test_a_second_directory_cannot_run_on_the_same_database_at_once(elsewhere, p
 
 
 def test_another_study_cannot_use_the_same_database(elsewhere, part, tmp_path):
-    with pytest.raises(StudyError, match="belongs to a study of other images"):
-        carry_out(replace(part, seed=5), tmp_path, Running(store=str(Location.of(elsewhere).database)))
+    for plan in (part, replace(part, seed=5)):
+        with pytest.raises(StudyError, match="belongs to another study"):
+            carry_out(plan, tmp_path, Running(store=str(Location.of(elsewhere).database)))
 
 
 def test_a_wrong_place_is_refused_before_anything_is_written(part, tmp_path):

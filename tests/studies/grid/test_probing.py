@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,14 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from glasshouse import data
+from glasshouse.defenses.prune import Prune
 from glasshouse.errors import SettingError
 from glasshouse.membership.queries import logits
 from glasshouse.reports.grid import write_grid_report
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
 from glasshouse.studies.calibration import public_images
-from glasshouse.studies.grid import probing
+from glasshouse.studies.grid import probing, targets
 from glasshouse.studies.grid.plan import PROBES, Grid
 from glasshouse.studies.grid.probes import KINDS, Laboratory, cost, linkage, others_of
 from glasshouse.studies.grid.program import carry_out
@@ -169,6 +171,46 @@ def test_cost_is_a_ratio_to_the_plain_step(found):
     ratios = {one["recipe"]: one["ratio"] for one in of_kind(found, "cost")}
     assert ratios["csvar"]["mean"] > 0
     assert all(one["plain_seconds"]["mean"] > 0 for one in of_kind(found, "cost"))
+
+
+def test_cost_is_of_steps_and_protection_alone(drawn, monkeypatch):
+    """By a clock that every part moves on by a time of its own: what is done once for a network is not counted."""
+    _, lessons = drawn
+    clock = Clock()
+    monkeypatch.setattr(targets, "time", clock)
+    for room, name, seconds in (
+        (targets.own, "build", 1000.0),
+        (targets.own, "to_weights", 1000.0),
+        (targets, "accuracy", 1000.0),
+        (import_module("glasshouse.training.fit"), "_step", 1.0),
+        (Prune, "on_training", 2.0),
+    ):
+        monkeypatch.setattr(room, name, clock.after(getattr(room, name), seconds))
+    monkeypatch.setattr(cost, "ROUNDS", 2)
+    probe = cost.Cost(DATASET, "tanhnet:width=2,hidden=16", "prune:percent=90,at=training", 8)
+    found = probe.measured(Laboratory(None, {DATASET: lessons}, {}, {}), lambda share: None)
+    assert [found[name]["mean"] for name in ("plain_seconds", "step_seconds", "ratio")] == [1.0, 3.0, 3.0]
+
+
+class Clock:
+    """A clock of the processor that moves on as it is told."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def process_time(self):
+        return self.now
+
+    perf_counter = process_time
+
+    def after(self, call, seconds):
+        """The same call, which takes so long."""
+
+        def slow(*arguments, **settings):
+            self.now += seconds
+            return call(*arguments, **settings)
+
+        return slow
 
 
 def test_a_pruned_message_is_shorter(directory):

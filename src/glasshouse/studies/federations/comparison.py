@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ from pathlib import Path
 from glasshouse.errors import StudyError
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.studies.federations.results import Line, lines
-from glasshouse.types import JSON, Interval
+from glasshouse.studies.grid.comparison import Compared
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One measure of one setup in both studies: means over the seeds that both have, and second minus first.
+class Difference(Compared):
+    """One measure of one setup in both studies, over the seeds that both have.
 
     ``images`` of the difference counts seeds. Of one seed the interval is the difference itself.
     """
@@ -28,14 +27,6 @@ class Difference:
     query: str
     attack: str
     measure: str
-    first: float
-    second: float
-    difference: Interval
-
-    def to_json(self) -> JSON:
-        """The difference as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
-        found = dataclasses.asdict(self)
-        return {**found, **found.pop("difference")}
 
 
 #: The lines of one setup by seed.
@@ -75,7 +66,7 @@ def _difference(pairs: Sequence[tuple[Line, Line]]) -> Difference:
         line.query,
         line.attack,
         line.measure,
-        sum(one.mean for one, _ in pairs) / len(pairs),
-        sum(two.mean for _, two in pairs) / len(pairs),
-        mean_interval([two.mean - one.mean for one, two in pairs]),
+        first=sum(one.mean for one, _ in pairs) / len(pairs),
+        second=sum(two.mean for _, two in pairs) / len(pairs),
+        difference=mean_interval([two.mean - one.mean for one, two in pairs]),
     )

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from glasshouse.errors import GlasshouseError, StudyError
+from torch import nn
+
+from glasshouse.errors import StudyError
 from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
 from glasshouse.store import Store
 from glasshouse.studies.audit import Running, owned
+from glasshouse.studies.executors import Inline
 from glasshouse.studies.federations.asked import Asked
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import FOLDER, gathered, save
 from glasshouse.studies.federations.targets import Target, targets_of
 from glasshouse.studies.reading import read_plan, to_toml
-from glasshouse.studies.runner import Summary
+from glasshouse.studies.runner import Summary, singly, work_off
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
-from glasshouse.types import JSON, finite_or_none
+from glasshouse.types import JSON, Progress, finite_or_none
 
 
 def carry_out(
@@ -27,8 +31,7 @@ def carry_out(
     refuse_foreign(directory)
     with owned(directory, running) as location:
         _write_plan(plan, directory)
-        location.save()
-        location.mend()
+        location.settle()
         store = Store(location.database)
         try:
             targets = targets_of(plan, root)
@@ -53,23 +56,34 @@ def _write_plan(plan: Federations, directory: Path) -> None:
 
 
 def _train(targets: list[Target], directory: Path, store: Store, running: Running, root: Path | None) -> Summary:
-    """Measure what is not measured; no further federation begins at the deadline."""
-    deadline = running.deadline()
-    finished = {record.key for record in store.targets() if record.state == "done"}
-    found = done = failed = 0
-    for number, target in enumerate(targets):
-        if target.key() in finished:
-            found += 1
-        elif time.monotonic() < deadline:
-            try:
-                store.finish_target(target.key(), measured(target, directory / FOLDER / target.folder, root))
-                finished.add(target.key())  # which two ways to write a data set may share
-                done += 1
-            except GlasshouseError as error:
-                store.fail_target(target.key(), str(error))
-                failed += 1
-        running.training_progress(number + 1, len(targets))
-    return Summary(len(targets), found, done, failed)
+    """Measure what is not measured, one federation after another: each spreads its clients over the cores itself."""
+    return work_off(
+        singly(targets),
+        {record.key for record in store.targets() if record.state == "done"},
+        Ground(directory, root),
+        Inline(),
+        keep=lambda target, outcome: store.finish_target(target.key(), outcome),
+        fail=store.fail_target,
+        progress=running.training_progress,
+        deadline=running.deadline(),
+    )
+
+
+@dataclass
+class Ground:
+    """Where federations are trained and measured: in the directory of their study, on this machine."""
+
+    directory: Path
+    root: Path | None
+    module: nn.Module | None = None
+
+    def packed(self) -> Ground:
+        """The same ground: it goes nowhere."""
+        return self
+
+    def perform(self, targets: Sequence[Target], progress: Progress) -> list[JSON]:
+        """Measure one federation after another."""
+        return [measured(target, self.directory / FOLDER / target.folder, self.root) for target in targets]
 
 
 def measured(target: Target, folder: Path, root: Path | None) -> JSON:

@@ -19,9 +19,23 @@ SCHEMA = 1
 Setups = dict[tuple[object, ...], dict[str, Line]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One value in two studies: its mean in each over what both have, and second minus first."""
+
+    first: float
+    second: float
+    difference: Interval
+
+    def to_json(self) -> JSON:
+        """All of it as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
+        found = dataclasses.asdict(self)
+        return {**found, **found.pop("difference")}
+
+
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One metric of one setup in both studies: means over the images that both have, and second minus first."""
+class Difference(Compared):
+    """One metric of one setup in both studies, over the images that both have."""
 
     dataset: str
     model: str
@@ -32,14 +46,6 @@ class Difference:
     attack: str
     batchnorm: str
     metric: str
-    first: float
-    second: float
-    difference: Interval
-
-    def to_json(self) -> JSON:
-        """The difference as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
-        found = dataclasses.asdict(self)
-        return {**found, **found.pop("difference")}
 
 
 def compare(first: Path, second: Path) -> list[Difference]:
@@ -82,7 +88,7 @@ def _difference(line: Line, metric: str, known: Sequence[tuple[float, float]]) -
         line.attack,
         line.batchnorm,
         metric,
-        sum(one for one, _ in known) / len(known),
-        sum(two for _, two in known) / len(known),
-        mean_interval([two - one for one, two in known]),
+        first=sum(one for one, _ in known) / len(known),
+        second=sum(two for _, two in known) / len(known),
+        difference=mean_interval([two - one for one, two in known]),
     )

@@ -56,13 +56,11 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
     for name, own in materials.items():
         subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
     _refuse_useless(grid, lessons, materials)
-    location.mend()
     refuse_other_images(location, subjects)
     sweep(directory, directory / "models", directory / "report")
     if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
         write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
-    location.save()
-    album.prepare()
+    location.settle()
     for subject in subjects:
         subject.save(album)
     store = Store(location.database)

@@ -11,9 +11,8 @@ from glasshouse.studies.calibration import public_images
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probes import KINDS, Laboratory, Network, Probe, others_of
 from glasshouse.studies.grid.targets import Lessons, Target
-from glasshouse.studies.grid.work import work_off
 from glasshouse.studies.materials import Materials
-from glasshouse.studies.runner import Summary
+from glasshouse.studies.runner import Summary, singly, work_off
 from glasshouse.types import JSON
 
 PUBLIC = 1000  # images of each data set that an attacker holds itself, where there are as many
@@ -56,7 +55,7 @@ def probe(
         store.finish_probe(one.key(), outcome)
 
     return work_off(
-        probes,
+        singly(probes),
         {record.key for record in store.probes() if record.state == "done"},
         found,
         running.executor(),

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from glasshouse.attacks.base import InversionAttack
-from glasshouse.studies.audit import Running, owned
+from glasshouse.studies.audit import Running, attack, owned
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import public_images
 from glasshouse.studies.case import Case
@@ -19,13 +19,12 @@ from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probing import laboratory, probe, trained
 from glasshouse.studies.grid.results import GridResult, collect
 from glasshouse.studies.grid.targets import weights_file
-from glasshouse.studies.grid.work import work_off
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.public import save_public
 from glasshouse.studies.results import Table
-from glasshouse.studies.runner import Summary, run
-from glasshouse.studies.scoring import check_pictures, measures, score
+from glasshouse.studies.runner import Summary, singly, work_off
+from glasshouse.studies.scoring import measures, score
 from glasshouse.studies.study import (
     Study,
     Victim,
@@ -64,7 +63,6 @@ def carry_out(
                 probing = measure(opened, running, deadline)
                 # what is left to train is left because the time is over, so nothing is attacked either
                 study = attackable(opened, running, deadline)
-                study.store.reset(check_pictures(study))
                 attacking = attack(study, running, deadline)
             except KeyboardInterrupt:
                 write_down(opened, attackable(opened, running, deadline=0), running)
@@ -72,20 +70,6 @@ def carry_out(
             return Done(training, probing, attacking, write_down(opened, study, running))
         finally:
             opened.store.close()
-
-
-def attack(study: Study, running: Running, deadline: float) -> Summary:
-    """Work on every case that is not finished."""
-    return run(
-        study.cases,
-        study.store,
-        study.album,
-        study.bench,
-        executor=running.executor(),
-        deadline=deadline,
-        most_images=study.choices.together.get("images"),
-        progress=running.progress,
-    )
 
 
 def write_down(opened: Opened, study: Study, running: Running) -> GridResult:
@@ -110,7 +94,7 @@ def train(opened: Opened, running: Running, deadline: float) -> Summary:
     """Train every target that is not trained, or whose weights are lost, and keep it as soon as it is."""
     opened.store.reset_targets(lost(opened.directory, opened.store.targets()))
     return work_off(
-        opened.targets,
+        singly(opened.targets),
         {record.key for record in opened.store.targets() if record.state == "done"},
         opened.school,
         running.executor(),

@@ -201,6 +201,12 @@ class School:
         self.perform([target], no_progress)
         return time.process_time() - began
 
+    def epoch_seconds(self, target: Target) -> float:
+        """How many seconds of the processor the last epoch takes: what is prepared before the first is not in it."""
+        ends: list[float] = []
+        self.perform([target], lambda share: ends.append(time.process_time()))
+        return ends[-1] - ends[-2]
+
     def _train(self, target: Target, progress: Progress) -> Trained:
         began = time.perf_counter()
         lessons = self.lessons[target.dataset]
