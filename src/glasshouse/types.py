@@ -159,12 +159,17 @@ class Threat:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean, or share, with its 95 % interval over ``images`` values."""
+    """A mean, or share, with its 95 % interval over ``images`` values; both ends are NaN where there is none."""
 
     mean: float
     low: float
     high: float
     images: int
+
+    def __format__(self, form: str) -> str:
+        """The mean and, where there is one, its interval: ``f"{value:.3g}"`` is ``0.5 [0.4, 0.6]``."""
+        ends = "" if math.isnan(self.low) else f" [{self.low:{form}}, {self.high:{form}}]"
+        return f"{self.mean:{form}}{ends}"
 
 
 def finite_or_none(value: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ from torch import nn
 
 from glasshouse import models
 from glasshouse.attacks import attacks
-from glasshouse.attacks.base import InversionAttack, best, with_steps
+from glasshouse.attacks.base import InversionAttack, best, updatable, with_steps
 from glasshouse.errors import AttackError, CapabilityError, ModelError
+from glasshouse.studies.bench import blank_observation
 from glasshouse.types import Capability, ImageSpec, Observation, Reconstruction
 
 SPEC = ImageSpec(3, 16, 16, 10)
@@ -70,8 +72,34 @@ def test_missing_needs_are_refused_before_any_work(name, victim, small_photos, w
     seen = watch(victim, small_photos[:1], torch.tensor([3]))
     update = dataclasses.replace(seen.rounds[0], kind="update")  # of a learning rate that nobody told
     blind = dataclasses.replace(seen, rounds=(update,), labels=None)
-    with pytest.raises(CapabilityError, match=f"needs {min(attacks.get(name).needs - blind.offers)}"):
+    with pytest.raises(CapabilityError, match=rf"needs (the )?{min(attacks.get(name).needs - blind.offers)}"):
         short(name)(victim, blind, rng=rng())
+
+
+def test_a_refused_update_names_the_attacks_that_take_one(lenet, small_photos, observe):
+    seen = observe(lenet, small_photos[:1], torch.tensor([3]))
+    update = dataclasses.replace(seen.rounds[0], kind="update", learning_rate=0.1)
+    with pytest.raises(CapabilityError, match=r"leave --local-lr out.*gradattack or invgrad or unshuffle"):
+        short("dlg").refuse(lenet, dataclasses.replace(seen, rounds=(update,)))
+
+
+def test_the_threat_model_names_the_attacks_that_take_updates_and_some_layers():
+    text = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text()
+    known = [attacks.get(name) for name in attacks.names()]
+    assert [one.name for one in known if one.takes_some_layers] == updatable()
+    assert f"taken by {', '.join(updatable()[:-1])} and {updatable()[-1]}." in text
+
+
+@pytest.mark.parametrize("attack", ["invgrad", "idlg"])
+@pytest.mark.parametrize("labels", ["recovered", "given"])
+def test_labels_that_cannot_be_recovered_are_refused_before_any_work(attack, labels):
+    head = nn.Sequential(nn.Conv2d(3, 10, 16), nn.Sigmoid(), nn.Flatten())  # classifies without a linear layer
+    seen = blank_observation(head, SPEC, 1, "eval", labels)
+    if (attack, labels) == ("invgrad", "given"):
+        short(attack).refuse(head, seen)
+        return
+    with pytest.raises(CapabilityError, match=r"Labels cannot be recovered.*--labels given.*labels=optimised"):
+        short(attack).refuse(head, seen)
 
 
 @pytest.mark.parametrize("name", sorted(VICTIMS))

@@ -119,6 +119,13 @@ def test_show_says_what_the_attacker_must_know():
     text = invoke("show", "attack", "invgrad").output
     for part in ("Geiping", "needs: gradient", "honest-but-curious server", "tv (float, default 0.0001)"):
         assert part in text
+    assert "takes updates: yes" in text
+    assert "takes updates: no" in invoke("show", "attack", "dlg").output
+    assert [line.split()[0] for line in invoke("list", "attacks").output.splitlines() if "weight updates" in line] == [
+        "gradattack",
+        "invgrad",
+        "unshuffle",
+    ]
 
 
 def test_unknown_kinds_and_names():

@@ -38,7 +38,11 @@ def test_same_values_same_interval():
 
 
 def test_one_value_and_infinite_values():
-    assert mean_interval([3.0]).low == 3.0
+    alone = mean_interval([3.0])
+    assert alone.mean == 3.0
+    assert math.isnan(alone.low)
+    assert math.isnan(alone.high)
+    assert (f"{alone:.1f}", f"{mean_interval([1.0, 3.0]):.0f}") == ("3.0", "2 [-11, 15]")
     assert mean_interval([3.0, math.inf]).mean == math.inf
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -111,6 +112,24 @@ def test_light_dark_and_print(study):
     assert "currentColor" in page
 
 
+def test_nothing_is_wider_than_the_screen(study):
+    """A long SPEC has no place to break, and a table is wider than a telephone: both must stay in their boxes."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("Chromium is not installed: apt install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto((study / "report" / "index.html").as_uri())
+        for width in (360, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            ends = "[...document.querySelectorAll('.gallery img')].map(one => one.getBoundingClientRect().right)"
+            assert max(page.evaluate(ends)) <= width
+        browser.close()
+
+
 def test_names_are_escaped(study, tmp_path):
     found = json.loads((study / "audit.json").read_text())
     for image in found["images"]:
@@ -129,12 +148,19 @@ def test_failures_and_pending_are_shown(study, tmp_path):
     found["failures"] = [{**setup, "images": [1], "reason": "it was too hard"}]
     found["pending"] = 3
     found["skipped"] = ["cat/bad.png: is empty"]
+    found["left_out"] = ["idlg: it needs a smooth network"]
+    for row in found["rows"]:
+        row["attack_spec"] = "invgrad:steps=3,tv=0.123"
+        row["threat"]["tuning"] = "tuned"
     (tmp_path / "audit.json").write_text(json.dumps(found))
     (tmp_path / "images").symlink_to(study / "images")
     page = render(tmp_path)
     assert "it was too hard" in page
     assert "3 cases are still pending" in page
     assert "cat/bad.png: is empty" in page
+    assert "Left out, because they cannot work here" in page
+    assert "<li>idlg: it needs a smooth network</li>" in page
+    assert '<small class="reason">invgrad:steps=3,tv=0.123</small>' in page  # what tuning chose
 
 
 def test_a_directory_without_results_is_refused(tmp_path):

@@ -41,7 +41,10 @@ def test_cells():
     assert view.cell(row) == view.Cell("12.3", "11.0 to 13.0")
     assert view.cell({**row, "mean": None}).text == "identical"
     assert view.cell({**row, "mean": None, "reason": "1 of 3 identical, the others 20"}).text.startswith("1 of 3")
-    assert view.cell({**row, "low": None}).interval == ""
+    assert view.cell({**row, "low": None}) == view.Cell("12.3", reason="one value for the whole set")
+    assert view.cell({**row, "low": None, "images": 1}) == view.Cell("12.3", reason="one image: no interval")
+    assert view.with_interval(row, ".0f") == "12 [11, 13]"
+    assert view.with_interval({**row, "low": None, "high": None}, ".0f") == "12"
     assert view.cell({**row, "images": 0, "reason": "why"}) == view.Cell("n/a", reason="why")
     assert view.cell(None).text == "n/a"
     assert [view.short(value) for value in (0.00012, 0.5, 31.26)] == ["0.00012", "0.500", "31.3"]

@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from glasshouse import models
 from glasshouse.defenses import create
-from glasshouse.errors import ModelError
+from glasshouse.errors import ModelError, SettingError
 from glasshouse.functional.gradients import parameter_gradients
+from glasshouse.studies.conditions import Conditions
 from glasshouse.studies.victim import share
 from glasshouse.types import ImageSpec
 
@@ -55,6 +56,18 @@ def test_nan_gradients_are_refused(photos):
         model.network[0].weight.fill_(float("nan"))
     with pytest.raises(ModelError, match="NaN or infinite"):
         shared(model, photos)
+
+
+def test_local_training_that_diverges_is_told_by_its_rate(photos):
+    model, rng = models.create("lenet", SPEC), torch.Generator().manual_seed(0)
+    fast = {"conditions": Conditions(local_lr=100.0, local_epochs=5), "batchnorm": "eval", "give_labels": True}
+    with pytest.raises(ModelError, match=r"diverged in step \d at --local-lr 100 .* Use a smaller rate, such as 0\.01"):
+        share(model, photos[:1], torch.tensor([0]), create("none"), image=SPEC, rng=rng, **fast)
+
+
+def test_a_message_of_numbers_too_large_to_compute_with_is_refused(photos):
+    with pytest.raises(SettingError, match=r"gaussian:.*numbers as large as .*use a weaker one"):
+        shared(models.create("resnet20:width=4", SPEC), photos, "gaussian:sigma=1e37", mode="train")
 
 
 def test_a_defense_of_images_is_noise_on_the_gradient_of_the_raw_ones(photos):

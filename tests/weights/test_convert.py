@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
@@ -70,6 +71,25 @@ def test_what_is_no_state_dictionary_is_refused_by_name_and_not_run(file, tmp_pa
     with pytest.raises(WeightsError, match=r"weights\.pt .*(not a plain|does not hold a) state dictionary"):
         torch_state(file)
     assert not (tmp_path / "mark").exists()
+
+
+def test_a_refused_checkpoint_says_how_to_convert_it_and_that_works(file, tmp_path, monkeypatch):
+    torch.save({"epoch": 3, "model": {"weight": torch.ones(2)}}, file)
+    with pytest.raises(WeightsError, match="the entries 'epoch', 'model'") as error:
+        torch_state(file)
+    monkeypatch.chdir(tmp_path)
+    exec(str(error.value).partition("run: ")[2], {})
+    assert load_file("weights.safetensors")["weight"].tolist() == [1, 1]
+
+
+def test_a_pickled_model_says_how_to_save_it_and_that_works(file, tmp_path, monkeypatch):
+    torch.save(nn.Linear(2, 1), file)
+    with pytest.raises(WeightsError, match="can run anything") as error:
+        torch_state(file)
+    assert "False" not in str(error.value)  # torch advises weights_only=False
+    monkeypatch.chdir(tmp_path)
+    exec(str(error.value).partition("run: ")[2], {"model": nn.Linear(2, 1)})
+    assert set(load_file("weights.safetensors")) == {"weight", "bias"}
 
 
 def outcome(path, content):

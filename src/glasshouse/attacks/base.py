@@ -100,6 +100,11 @@ class InversionAttack(ABC):
         if self.takes_updates and all(one.learning_rate for one in seen.rounds) and Capability.UPDATE in held:
             held.add(Capability.GRADIENT)
         missing = self.needs - held
+        if Capability.GRADIENT in missing and Capability.UPDATE in held:
+            raise CapabilityError(
+                f"Attack '{self.name}' needs the gradient itself, and what is shared is a weight update after local "
+                f"steps: leave --local-lr out, or use an attack that takes updates ({' or '.join(updatable())})."
+            )
         if missing:
             ways = [REMEDIES[one] for one in sorted(missing) if one in REMEDIES]
             raise CapabilityError(
@@ -146,6 +151,11 @@ def part_of(progress: Progress, number: int, parts: int, share: float) -> None:
 
 
 attacks: Registry[InversionAttack] = Registry("attack", "glasshouse.attacks")
+
+
+def updatable() -> list[str]:
+    """Names of the attacks that take a weight update for a gradient."""
+    return [name for name in attacks.names() if attacks.get(name).takes_updates]
 
 
 def with_steps(attack: InversionAttack, steps: int | None) -> InversionAttack:

@@ -16,7 +16,7 @@ from glasshouse.attacks.engine.masked import MaskedCosine
 from glasshouse.attacks.engine.objectives import Cosine
 from glasshouse.attacks.engine.problems import Problem
 from glasshouse.attacks.explanations import Explanation, Matched, SoftlyLabelled, Unrolled
-from glasshouse.attacks.labels import known_labels
+from glasshouse.attacks.labels import known_labels, refuse_hidden_labels
 from glasshouse.attacks.targets import mean_gradient, trusted
 from glasshouse.functional.variation import total_variations
 from glasshouse.models import normalization
@@ -116,8 +116,10 @@ class InvGrad(InversionAttack):
         )
 
     def refuse(self, model: nn.Module, seen: Observation) -> None:
-        """Refuse patterns that leave nothing to match."""
+        """Refuse patterns that leave nothing to match, and labels that nobody gives and no layer tells."""
         super().refuse(model, seen)
+        if self.labels == "known" and seen.labels is None:
+            refuse_hidden_labels(model, seen)
         trusted(model, seen.rounds[0].tensors, self.layers, self.skip)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,8 @@ from glasshouse.functional.gradients import parameter_names
 from glasshouse.functional.labels import class_inputs, label_counts, row_sum_label, single_label
 from glasshouse.types import Observation
 
+OPTIMISED = "invgrad:labels=optimised"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LastLayer:
@@ -23,6 +26,22 @@ class LastLayer:
     bias: Tensor | None
     weight_gradient: Tensor
     bias_gradient: Tensor | None
+
+
+def refuse_hidden_labels(model: nn.Module, seen: Observation) -> None:
+    """Refuse, before any work, messages that labels cannot be read off."""
+    found, shared = last_layer(model, seen.image.classes), seen.rounds[0].tensors
+    if found is None or found[0] not in shared:
+        raise CapabilityError(
+            f"Labels cannot be recovered: no last linear layer with {seen.image.classes} outputs is shared. "
+            f"Give the labels (--labels given), or let them be optimised along ({OPTIMISED})."
+        )
+    if seen.batch_size > 1 and (found[1] is None or found[1] not in shared):
+        raise CapabilityError(
+            f"Labels of {seen.batch_size} images cannot be recovered: that takes the gradient of the last layer's "
+            "bias, and none is shared here. Give the labels (--labels given), let them be optimised along "
+            f"({OPTIMISED}), or use a batch of 1."
+        )
 
 
 def row_sum_labels(model: nn.Module, seen: Observation) -> Tensor:
@@ -42,14 +61,10 @@ def recovered_labels(model: nn.Module, seen: Observation) -> Tensor:
     layer = _last_layer(model, seen)
     if seen.batch_size == 1:
         return torch.tensor([single_label(layer.bias_gradient, layer.weight_gradient)])
-    if layer.bias_gradient is None:
-        raise CapabilityError(
-            "Labels of a batch can only be recovered from the gradient of a last layer with a bias, and this "
-            "model has none: give the labels, or use a batch of 1."
-        )
-    inputs = class_inputs(layer.bias_gradient, layer.weight_gradient)
+    bias_gradient = cast(Tensor, layer.bias_gradient)  # refused above where there is none
+    inputs = class_inputs(bias_gradient, layer.weight_gradient)
     logits = F.linear(inputs, layer.weight, layer.bias)
-    counts = label_counts(layer.bias_gradient, logits.softmax(1), seen.batch_size)
+    counts = label_counts(bias_gradient, logits.softmax(1), seen.batch_size)
     return torch.arange(len(counts)).repeat_interleave(counts)
 
 
@@ -66,13 +81,9 @@ def last_layer(model: nn.Module, classes: int) -> tuple[str, str | None] | None:
 
 
 def _last_layer(model: nn.Module, seen: Observation) -> LastLayer:
-    """The last layer with its gradients; where it is not there or not shared, labels cannot be had."""
-    found, shared = last_layer(model, seen.image.classes), mean_gradient(seen)
-    if found is None or found[0] not in shared:
-        raise CapabilityError(
-            f"Labels cannot be recovered: no last linear layer with {seen.image.classes} outputs is shared. "
-            "Give the labels, or let them be optimised along (invgrad:labels=optimised)."
-        )
-    weight, bias = found
+    """The last layer with its gradients; where labels cannot be read off them, that is refused."""
+    refuse_hidden_labels(model, seen)
+    weight, bias = cast(tuple[str, str | None], last_layer(model, seen.image.classes))
+    shared = mean_gradient(seen)
     own = model.get_parameter(weight).detach(), None if bias is None else model.get_parameter(bias).detach()
     return LastLayer(*own, shared[weight], None if bias is None else shared.get(bias))

@@ -24,6 +24,7 @@ from glasshouse.training import Gradients, Samples
 from glasshouse.types import Capability, ImageSpec, Observation, Progress, Reconstruction
 
 BATCH = 32
+FEWEST = 4  # two to fit, two to check
 PRACTICE = 0.7  # share of the work that computing the gradients of public images takes
 
 
@@ -84,13 +85,18 @@ class Learned(InversionAttack):
     width: int = setting(32, "channels of that network")
 
     def __post_init__(self) -> None:
-        checks.at_least("images", self.images, 4)
+        checks.at_least("images", self.images, FEWEST)
         for name in ("hashed", "steps", "width"):
             checks.at_least(name, getattr(self, name), 1)
 
     def refuse(self, model: nn.Module, seen: Observation) -> None:
-        """Refuse batches."""
+        """Refuse batches, and too few images to learn from."""
         super().refuse(model, seen)
+        if seen.public is not None and len(seen.public) < FEWEST:
+            raise CapabilityError(
+                f"Attack '{self.name}' was given {len(seen.public)} public images: it needs at least {FEWEST}, and "
+                "thousands to be any good; name more (--public SPEC)."
+            )
         if seen.batch_size > 1:
             raise CapabilityError(
                 f"Attack '{self.name}' needs a gradient of one image, not of {seen.batch_size}, because it practises "
@@ -136,11 +142,6 @@ class Learned(InversionAttack):
     def _drawn(self, seen: Observation, rng: torch.Generator) -> Tensor:
         """Public images in random order, as many as are practised on."""
         public = torch.empty(0) if seen.public is None else seen.public
-        if len(public) < 4:
-            raise CapabilityError(
-                f"Attack '{self.name}' was given {len(public)} public images: it needs at least 4, and thousands to be "
-                "any good."
-            )
         return public[torch.randperm(len(public), generator=rng)[: self.images]]
 
     def _mender(self, guesses: Tensor, truth: Tensor, rng: torch.Generator, progress: Progress) -> nn.Module:

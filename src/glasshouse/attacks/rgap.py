@@ -57,12 +57,13 @@ class RGAP(InversionAttack):
                 f"Attack '{self.name}' needs a gradient of one image, not of {seen.batch_size}: "
                 "use a batch of 1, or invgrad."
             )
-        reason = _not_a_chain(model) or _not_solvable(model, seen.image)
+        reason = _not_a_chain(model)
         if reason:
             raise ModelError(
                 f"Attack '{self.name}' needs a chain of convolutions with LeakyReLU and a linear layer at its end, but "
                 f"this model {reason}. Use invgrad, or a model such as rgapnet."
             )
+        _refuse_unsolvable(self.name, model, seen.image)
 
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Find the input of the last layer in closed form, then that of each layer before it."""
@@ -265,10 +266,11 @@ def _not_a_chain(model: nn.Module) -> str | None:
     return None
 
 
-def _not_solvable(model: nn.Module, image: ImageSpec) -> str | None:
-    """Why the input of some convolution cannot be solved for, or nothing."""
+def _refuse_unsolvable(attack: str, model: nn.Module, image: ImageSpec) -> None:
+    """Refuse images at which the input of some convolution cannot be solved for."""
     layers = _layers(model)
     shapes = _shapes(layers, image)
+    size = f"{image.height}x{image.width}"
     for place, layer in enumerate(layers):
         if not isinstance(layer, nn.Conv2d):
             continue
@@ -278,7 +280,12 @@ def _not_solvable(model: nn.Module, image: ImageSpec) -> str | None:
         # kernels times pulls of them say the same: a pull times an output is a kernel times a gradient
         equations = kernels * places + pulls * window - kernels * pulls
         if equations < shape.numel():
-            return f"has a convolution with {equations} equations for {shape.numel()} unknowns, too few channels"
+            raise ModelError(
+                f"Attack '{attack}' solves for what each convolution saw, and images of {size} pixels leave one with "
+                f"{equations} equations for {shape.numel()} unknowns: use a model with more channels, or invgrad."
+            )
         if shape.numel() > LARGEST:
-            return f"has a convolution with {shape.numel()} unknowns where {LARGEST} are the most: images are too large"
-    return None
+            raise ModelError(
+                f"Attack '{attack}' solves for what each convolution saw, which is {shape.numel()} unknowns at "
+                f"{size} pixels and may be {LARGEST}: use smaller images (--size), fewer channels, or invgrad."
+            )

@@ -32,5 +32,6 @@ def room(what: str) -> Registry[Any]:
 
 
 def summary(cls: type) -> str:
-    """The first sentence of a class's docstring."""
-    return (cls.__doc__ or "").strip().splitlines()[0]
+    """The first sentence of a class's docstring, and whether an attack takes weight updates: few do."""
+    note = " Takes weight updates, too." if getattr(cls, "takes_updates", False) else ""
+    return (cls.__doc__ or "").strip().splitlines()[0] + note

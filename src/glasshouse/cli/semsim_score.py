@@ -37,4 +37,4 @@ def score(
         for one in found:
             print(f"{one.name}: {one.semsim:.4f}, recognised with probability {one.probability:.2f}")
         mean = mean_interval([one.semsim for one in found])
-        print(f"mean {mean.mean:.4f} [{mean.low:.4f}, {mean.high:.4f}] of {mean.images} pairs; low values leak")
+        print(f"mean {mean:.4f} of {mean.images} pair{'' if mean.images == 1 else 's'}; low values leak")

@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-FACTS = ("paper", "adversary", "needs", "label_use", "leaks_when", "source", "terms")
+FACTS = (
+    "paper",
+    "adversary",
+    "needs",
+    "label_use",
+    "takes_updates",
+    "takes_some_layers",
+    "leaks_when",
+    "source",
+    "terms",
+)
 
 
 def show(
@@ -41,6 +51,8 @@ def described(kind: str, name: str) -> dict[str, Any]:
             facts[fact] = sorted(str(one) for one in value)
         elif isinstance(value, str):
             facts[fact] = value
+        elif isinstance(value, bool):
+            facts[fact] = "yes" if value else "no"
     facts["settings"] = [
         {"name": one.name, "type": one.kind, "default": one.default, "meaning": one.meaning}
         for one in registry.settings(name)

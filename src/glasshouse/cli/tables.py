@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from glasshouse.studies.rows import ONE_IMAGE, TUNED
+
 if TYPE_CHECKING:
-    from glasshouse.studies.results import AuditResult, Row, Setup
+    from glasshouse.studies.results import AuditResult
+    from glasshouse.studies.rows import Row, Setup
     from glasshouse.types import Interval
 
 WIDE = 120
@@ -30,7 +33,8 @@ def result_table(result: AuditResult, width: int) -> Table:
         share = seen.get(setup)
         told = "" if share is None else f"{round(share.mean * share.images)} of {share.images}"
         cells = [cell(values.get((setup, metric)), wide) for metric in metrics]
-        table.add_row(setup.defense, setup.attack, *(getattr(setup.threat, one) for one in conditions), told, *cells)
+        attack = f"{setup.attack}\n{setup.settings}" if TUNED in tuning else setup.attack
+        table.add_row(setup.defense, attack, *(getattr(setup.threat, one) for one in conditions), told, *cells)
     cells = [cell(floor.get(metric), wide) for metric in metrics]
     table.add_row("floor", "mean color", *("" for _ in conditions), "", *cells, style="dim")
     return table
@@ -42,9 +46,10 @@ def _telling(setups: tuple[Setup, ...]) -> list[str]:
 
 
 def reasons(result: AuditResult) -> list[str]:
-    """Why some metrics have no value, each reason once."""
+    """Why some metrics have no value, and some values no interval, each reason once."""
     missing = [f"n/a: {row.metric}: {row.reason}" for row in result.rows if row.value is None]
-    return list(dict.fromkeys(missing))
+    alone = [ONE_IMAGE for row in result.rows if row.value is not None and row.value.images == 1]
+    return list(dict.fromkeys(missing + alone))
 
 
 def cell(row: Row | None, wide: bool) -> str:
@@ -57,6 +62,4 @@ def cell(row: Row | None, wide: bool) -> str:
 
 def number(value: Interval, wide: bool) -> str:
     """A mean, with its interval where there is room."""
-    if math.isnan(value.low) or not wide:
-        return f"{value.mean:.3g}"
-    return f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"
+    return f"{value:.3g}" if wide else f"{value.mean:.3g}"

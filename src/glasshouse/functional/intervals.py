@@ -22,12 +22,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def mean_interval(values: Sequence[float]) -> Interval:
     """Mean with its 95 % interval: Student's t of fewer than 20 values, else the percentile bootstrap.
 
-    Of one value, and where one is infinite, the interval is the mean itself.
+    One value says nothing of how far others lie from it, so it has no interval: both ends are NaN. Where a value is
+    infinite, the interval is the mean itself.
     """
     array = np.asarray(values, dtype=np.float64)
     mean = float(array.mean())
-    if len(array) == 1 or not np.isfinite(array).all():
+    if not np.isfinite(array).all():
         return Interval(mean, mean, mean, len(array))
+    if len(array) == 1:
+        return Interval(mean, np.nan, np.nan, 1)
     if len(array) < FEW:
         half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
         return Interval(mean, mean - half, mean + half, len(array))

@@ -10,6 +10,7 @@ from typing import Any
 
 from PIL import Image
 
+from glasshouse.reports.view import with_interval
 from glasshouse.studies.adaptive import SHOWN
 from glasshouse.studies.shuffled import IN_THE_SET
 from glasshouse.types import JSON
@@ -92,12 +93,12 @@ def _most(shares: Sequence[JSON]) -> JSON:
 
 def percent(value: JSON) -> str:
     """A share with its interval."""
-    return f"{value['mean']:.0%} [{value['low']:.0%}, {value['high']:.0%}]"
+    return with_interval(value, ".0%")
 
 
 def number(value: JSON) -> str:
     """A mean with its interval."""
-    return f"{value['mean']:.3g} [{value['low']:.3g}, {value['high']:.3g}]"
+    return with_interval(value, ".3g")
 
 
 def draw_tradeoff(rows: Sequence[JSON]) -> bytes:

@@ -37,7 +37,7 @@ def number(value: Interval | None, *, intervals: bool = True) -> str:
     """A value, with its interval where there is room."""
     if value is None or np.isnan(value.mean):
         return "n/a"
-    return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]" if intervals else f"{value.mean:.3f}"
+    return f"{value:.3f}" if intervals else f"{value.mean:.3f}"
 
 
 def cells(metric: MetricResult, *, intervals: bool = True) -> list[str]:

@@ -54,9 +54,9 @@ def cells(values: dict[str, Interval], result: FederationAuditResult) -> list[st
 
 def number(value: Interval | None) -> str:
     """A mean with its interval."""
-    return "n/a" if value is None else f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"
+    return "n/a" if value is None else f"{value:.3g}"
 
 
 def percent(value: Interval) -> str:
     """A share with its interval."""
-    return f"{value.mean:.0%} [{value.low:.0%}, {value.high:.0%}]"
+    return f"{value:.0%}"

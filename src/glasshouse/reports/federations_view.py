@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.types import JSON, Interval
 
@@ -82,11 +84,11 @@ def last_round(row: JSON) -> int:
 def together(values: Sequence[JSON]) -> Interval:
     """The mean over seeds with the wider of two intervals: over seeds, and over images as in the single federations.
 
-    Seeds that agree by chance must not look surer than the images behind them allow.
+    Seeds that agree by chance must not look surer than the images behind them allow; one seed has no interval.
     """
     seeds = mean_interval([one["mean"] for one in values])
     low, high = (mean_interval([one[end] for one in values]).mean for end in ("low", "high"))
-    return Interval(seeds.mean, min(seeds.low, low), max(seeds.high, high), values[0]["images"])
+    return Interval(seeds.mean, float(np.fmin(seeds.low, low)), float(np.fmax(seeds.high, high)), values[0]["images"])
 
 
 def percent(value: Interval) -> tuple[str, str]:

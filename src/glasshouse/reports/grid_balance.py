@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from glasshouse.reports.view import columns
+from glasshouse.reports.view import columns, with_interval
 from glasshouse.types import JSON
 
 NOTHING = "n/a"
@@ -73,15 +73,14 @@ def percent(value: JSON | None) -> str:
     """A share with its interval."""
     if value is None or value["mean"] is None:
         return WAITING
-    interval = "" if value["low"] is None else f" [{value['low']:.0%}, {value['high']:.0%}]"
-    return f"{value['mean']:.0%}{interval}"
+    return with_interval(value, ".0%")
 
 
 def number(value: JSON | None) -> str:
     """A mean with its interval."""
     if value is None or value["mean"] is None:
         return WAITING
-    return f"{value['mean']:.3g} [{value['low']:.3g}, {value['high']:.3g}]"
+    return with_interval(value, ".3g")
 
 
 def balances(results: JSON) -> list[Balance]:

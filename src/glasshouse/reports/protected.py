@@ -67,9 +67,7 @@ def number(value: Interval, *, percent: bool = False) -> str:
     """A mean with its interval; there is none where a picture equals its original, whose PSNR is infinite."""
     if math.isinf(value.mean):
         return "infinite"
-    if percent:
-        return f"{value.mean:.0%} [{value.low:.0%}, {value.high:.0%}]"
-    return f"{value.mean:.3g} [{value.low:.3g}, {value.high:.3g}]"
+    return f"{value:.0%}" if percent else f"{value:.3g}"
 
 
 def worst(result: ProtectedResult) -> dict[str, str]:

@@ -16,6 +16,7 @@ from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.store import Album
 from glasshouse.studies.pictures import to_png
+from glasshouse.studies.rows import ONE_IMAGE, chosen_settings
 from glasshouse.types import JSON
 
 PICTURE = r"images/[0-9a-f]{24}\.png"
@@ -53,6 +54,7 @@ class Line:
     finished: bool
     seen: str
     acts_on: str
+    settings: str
     attack_spec: str
     defense_spec: str
     cells: tuple[Cell, ...]
@@ -119,6 +121,7 @@ def lines(results: JSON) -> tuple[Line, ...]:
                 told is not None,
                 f"{len(told['which'])} of {told['images']}" if told else "none finished",
                 create_defense(name[0]).acts_on,
+                chosen_settings(first["attack_spec"], first["threat"]["tuning"]),
                 first["attack_spec"],
                 first["defense_spec"],
                 tuple(cell(rows.get(column.metric)) for column in columns(results)),
@@ -136,8 +139,15 @@ def cell(row: JSON | None) -> Cell:
             row["reason"] or "identical", reason="a reconstruction that equals its original has no finite value"
         )
     if row["low"] is None:
-        return Cell(short(row["mean"]), reason="one value for the whole set")
+        alone = row["images"] == 1
+        return Cell(short(row["mean"]), reason=ONE_IMAGE if alone else "one value for the whole set")
     return Cell(short(row["mean"]), f"{short(row['low'])} to {short(row['high'])}")
+
+
+def with_interval(value: JSON, form: str) -> str:
+    """A mean and, where there is one, its 95 % interval."""
+    ends = "" if value["low"] is None else f" [{value['low']:{form}}, {value['high']:{form}}]"
+    return f"{value['mean']:{form}}{ends}"
 
 
 def short(value: float) -> str:

@@ -171,9 +171,12 @@ def blank_observation(
     conditions: Conditions = USUAL,
     *,
     batches: Batches | None = None,
-    public: bool = False,
+    public: int | None = None,
 ) -> Observation:
-    """An observation of the right shapes with nothing in it, for an attack to refuse before any work is done."""
+    """An observation of the right shapes with nothing in it, for an attack to refuse before any work is done.
+
+    ``public`` counts the images that the attacker may learn from; None where it has none.
+    """
     nothing = {name: torch.zeros_like(value) for name, value in model.named_parameters() if value.requires_grad}
     return Observation(
         rounds=tuple(message(conditions.shared(nothing), batch, conditions, indices) for indices in batches or (None,))
@@ -182,7 +185,7 @@ def blank_observation(
         batch_size=batch,
         batchnorm=batchnorm,
         labels=torch.zeros(batch, dtype=torch.long) if labels == "given" else None,
-        public=torch.zeros(1, *image.shape) if public else None,
+        public=None if public is None else torch.zeros(1).expand(public, *image.shape),
         running_statistics=batchnorm == "eval" or conditions.statistics != "none",
         batch_statistics=() if conditions.statistics == "batch" else None,
     )

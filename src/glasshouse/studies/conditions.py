@@ -13,6 +13,7 @@ from glasshouse.training import Gradients
 from glasshouse.types import JSON, BatchNorm
 
 STATISTICS = ("running", "batch", "none")
+HIGHEST_RATE = 100.0  # clients train at 0.001 to 0.1; weights that move a hundred times their gradient are no training
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Conditions:
         checks.at_least("observations", self.observations, 1)
         checks.one_of("statistics", self.statistics, STATISTICS)
         if self.local_lr is not None:
-            checks.at_least("local_lr", self.local_lr, 1e-9)
+            checks.between("local_lr", self.local_lr, 1e-9, HIGHEST_RATE)
         elif self.local_epochs > 1 or self.local_batch is not None:
             raise SettingError("A client that trains locally needs a learning rate: add --local-lr, for example 0.01.")
         if self.local_batch is not None:

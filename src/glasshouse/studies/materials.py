@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +15,11 @@ from glasshouse.data.crops import photo_crops, photographs_in
 from glasshouse.errors import DataError
 from glasshouse.types import ImageSpec
 
+log = logging.getLogger(__name__)
+
 GALLERY = 100
 PUBLIC = 10_000  # as many public images are enough for what is learned here
+FEW = 100  # public images below which little is learned
 COPY = 0.02  # root mean squared difference of pixels in [0, 1] up to which two images are one
 
 
@@ -33,6 +37,17 @@ class Materials:
     terms: str
     skipped: tuple[str, ...] = ()
     public: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.spec.height * self.spec.width == 1:
+            raise DataError(
+                "Images have one pixel, which shows nothing but its colour: use larger ones (--size 8 or more)."
+            )
+
+    @property
+    def public_count(self) -> int | None:
+        """How many images the attacker may learn from; None where nobody named any."""
+        return None if self.public is None else len(self.public)
 
     def unattacked_crops(self, count: int, seed: int) -> Tensor:
         """Crops of the embedded photographs that are not attacked themselves, under their name or without it."""
@@ -105,7 +120,17 @@ def _public(found: ImageSet, images: Tensor, seed: int) -> Tensor:
     channels, height, width = images.shape[1:]
     square = height if height == width else None
     fitted = found.fitted(square if found.spec.shape[1:] != (height, width) else None, channels)
-    return _unknown("public", fitted.batch(fitted.spread(min(len(fitted), PUBLIC), seed))[0], images)
+    if found.spec.shape != images.shape[1:]:
+        log.warning(
+            "public images of shape %s are fitted to %s of the attacked ones: an attacker learns more from images "
+            "of their kind.",
+            found.spec.shape,
+            tuple(images.shape[1:]),
+        )
+    known = _unknown("public", fitted.batch(fitted.spread(min(len(fitted), PUBLIC), seed))[0], images)
+    if len(known) < FEW:
+        log.warning("There are only %d public images: an attacker learns little from fewer than %d.", len(known), FEW)
+    return known
 
 
 def _unknown(name: str, candidates: Tensor, images: Tensor) -> Tensor:
@@ -113,7 +138,14 @@ def _unknown(name: str, candidates: Tensor, images: Tensor) -> Tensor:
     checks.images(name, candidates)
     if candidates.shape[1:] != images.shape[1:]:
         raise DataError(f"{name} have shape {tuple(candidates.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
-    return candidates.float()[torch.tensor(unlike(candidates.float(), images.float()))]
+    new = torch.tensor(unlike(candidates.float(), images.float()))
+    if not bool(new.any()):
+        raise DataError(
+            f"All {len(new)} {name} images are copies of attacked ones, which the attacker is to find: name others."
+        )
+    if not bool(new.all()):
+        log.warning("%d of %d %s images are copies of attacked ones and left out.", int((~new).sum()), len(new), name)
+    return candidates.float()[new]
 
 
 def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:

@@ -6,35 +6,39 @@ import copy
 import dataclasses
 import hashlib
 import itertools
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
 
 from torch import Tensor, nn
 
-from glasshouse import attacks, checks, defenses, models
-from glasshouse.attacks.base import InversionAttack, with_steps
+from glasshouse import checks, defenses, models
+from glasshouse.attacks.base import InversionAttack
 from glasshouse.data.crops import CROPS
-from glasshouse.errors import GlasshouseError, StudyError
+from glasshouse.errors import StudyError
 from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic, write_once
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
-from glasshouse.registry import complete_spec, to_spec
+from glasshouse.registry import complete_spec
 from glasshouse.store import Album, ImageRecord, Location, Store
-from glasshouse.studies.bench import Bench, blank_observation
+from glasshouse.studies.bench import Bench
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.materials import Materials
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
-from glasshouse.studies.plan import DEFAULT_ATTACKS, Plan, from_toml, to_toml
+from glasshouse.studies.plan import Plan, from_toml, to_toml
 from glasshouse.studies.public import save_public
 from glasshouse.studies.subjects import Subject, refuse_other_images
-from glasshouse.types import BatchNorm, Capability, ImageSpec
-
-log = logging.getLogger(__name__)
+from glasshouse.studies.suitable import (
+    audited_networks,
+    modes,
+    refuse_lone_values,
+    suitable_attacks,
+    tell_idle_settings,
+)
+from glasshouse.types import Capability, ImageSpec
 
 PLAN_FILE = "study.toml"
 RESULT_FILE = "audit.json"
@@ -52,7 +56,10 @@ def as_planned(cases: Sequence[Case], bench: Bench, choices: Choices) -> Sequenc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """An opened study: its store, its pictures, its cases, the bench they are worked on and what they are about."""
+    """An opened study: its store, its pictures, its cases, the bench they are worked on and what they are about.
+
+    ``left_out`` says which default attacks cannot work here, and why.
+    """
 
     directory: Path
     store: Store
@@ -61,6 +68,7 @@ class Study:
     bench: Bench
     subjects: tuple[Subject, ...]
     choices: Choices
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +102,10 @@ def prepare(
     spec, rounds = _rounds(plan, materials.spec, module)
     checks.labels(materials.labels, spec, len(materials.labels))
     audited = audited_networks(plan, rounds.values())
-    attack_list = usable_attacks(plan, spec, audited)
-    known = public_images_for(materials, attack_list, plan.seed)
+    suitable = suitable_attacks(plan, spec, audited, public=materials.public_count)
+    refuse_lone_values(plan, spec, audited)
+    tell_idle_settings(plan, audited, suitable)
+    known = public_images_for(materials, suitable.attacks, plan.seed)
     subject = Subject.of(plan.dataset, spec, materials)
     refuse_other_images(location, [subject])
     sweep(directory, directory / "models", directory / "report")
@@ -111,12 +121,12 @@ def prepare(
         fitting = images_at_once(audited, spec, plan.memory)
         choices.together = {"gigabytes": plan.memory, "images": fitting}
         choices.save()
-    expanded = list(expand(plan, attack_list, victims, subject.records, architecture_of(plan, module), public))
+    expanded = list(expand(plan, suitable.attacks, victims, subject.records, architecture_of(plan, module), public))
     cases = tuple({case.key(): case for case in settle(expanded, bench, choices)}.values())
     store = Store(location.database)
     store.add_images(subject.records)
     store.add_cases((case.key(), case.described()) for case in cases)
-    return Study(directory, store, album, cases, bench, (subject,), choices)
+    return Study(directory, store, album, cases, bench, (subject,), choices, suitable.left_out)
 
 
 def refuse_foreign(directory: Path) -> None:
@@ -127,54 +137,10 @@ def refuse_foreign(directory: Path) -> None:
         raise StudyError(f"{directory} is not empty and holds no study: choose another --out.")
 
 
-def usable_attacks(
-    plan: Plan, image: ImageSpec, audited: Sequence[tuple[nn.Module, BatchNorm]]
-) -> list[tuple[str, InversionAttack]]:
-    """The plan's attacks; one that cannot attack these models is refused, or left out if nobody asked for it."""
-    found, why = [], None
-    for text in plan.attacks:
-        name, attack = _attack(text, plan.steps)
-        try:
-            for model, mode in audited:
-                seen = blank_observation(
-                    model,
-                    image,
-                    plan.batch,
-                    mode,
-                    plan.labels,
-                    plan.conditions,
-                    batches=attack.batches(plan.batch),
-                    public=plan.public is not None,
-                )
-                attack.refuse(model, seen)
-        except GlasshouseError as error:
-            if plan.attacks != DEFAULT_ATTACKS:
-                raise
-            log.warning("%s is left out: %s", text, error)
-            why = error
-            continue
-        found.append((name, attack))
-    if not found and why is not None:
-        raise why
-    return found
-
-
-def audited_networks(plan: Plan, networks: Iterable[nn.Module]) -> list[tuple[nn.Module, BatchNorm]]:
-    """The networks as they are and as the plan's defenses change them, each in every mode in which it is audited."""
-    changing = [one for one in map(defenses.create, plan.defenses) if one.changes_model]
-    found = [one for model in networks for one in (model, *(defense.on_model(model) for defense in changing))]
-    return [(model, mode) for model in found for mode in _modes(plan, model)]
-
-
 def public_images_for(materials: Materials, attack_list: list[tuple[str, InversionAttack]], seed: int) -> Tensor | None:
     """The public images that were named; else, for attacks that make use of some, crops of photographs."""
     used = any(Capability.PUBLIC_IMAGES in attack.uses for _, attack in attack_list)
     return materials.unattacked_crops(CROPS, seed) if used and materials.public is None else materials.public
-
-
-def _modes(plan: Plan, model: nn.Module) -> tuple[BatchNorm, ...]:
-    """The batch-norm modes in which a network is audited; one without batch norm has no two."""
-    return plan.batchnorm if batchnorm_layers(model) else ("eval",)
 
 
 def _rounds(plan: Plan, image: ImageSpec, module: nn.Module | None) -> tuple[ImageSpec, dict[str, nn.Module]]:
@@ -220,13 +186,6 @@ def _short_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _attack(text: str, steps: int | None) -> tuple[str, InversionAttack]:
-    """An attack and how tables call it: as written, unless its steps were set from outside."""
-    attack = attacks.create(text)
-    changed = with_steps(attack, steps)
-    return (text if changed == attack else to_spec(changed)), changed
-
-
 def expand(
     plan: Plan,
     attack_list: list[tuple[str, InversionAttack]],
@@ -240,10 +199,10 @@ def expand(
     pictures = hashlib.sha256("".join(f"{one.sha256}{one.label}" for one in records).encode()).hexdigest()
     networks = {(victim.round, text): one.on_model(victim.model) for victim in victims for text, one in defense_list}
     for start in range(0, len(records), plan.batch):
-        modes = dict.fromkeys((*plan.batchnorm, "eval"))  # the last for networks without batch norm
-        for victim, mode, (defense_text, defense) in itertools.product(victims, modes, defense_list):
+        every = dict.fromkeys((*plan.batchnorm, "eval"))  # the last for networks without batch norm
+        for victim, mode, (defense_text, defense) in itertools.product(victims, every, defense_list):
             network = networks[victim.round, defense_text]
-            if mode not in _modes(plan, network):
+            if mode not in modes(plan, network):
                 continue
             for attack_text, attack in attack_list:
                 yield Case(

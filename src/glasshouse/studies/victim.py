@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,13 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse.defenses import Defense
-from glasshouse.errors import GlasshouseError, ModelError
+from glasshouse.errors import GlasshouseError, ModelError, SettingError
 from glasshouse.functional.gradients import signal_to_noise_db
 from glasshouse.functional.local import batches_in_order
 from glasshouse.models.batchnorm import batchnorm_mode, watched
 from glasshouse.studies.conditions import USUAL, Conditions
 from glasshouse.training import Computed, Gradients, Samples, plain_gradients
 from glasshouse.types import Batches, BatchNorm, ImageSpec, Observation, SharedUpdate
+
+LARGEST = 1e30  # beyond, squares overflow even where lengths are divided out first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +62,7 @@ def share(
         for indices, chosen in parts:
             own = train(partial(defense.compute, rng=rng), samples=_some(samples, chosen))
             defended = conditions.shared(defense.on_gradients(own, rng=rng))
+            _refuse_huge(defended, defense)
             rounds.append(message(defended, len(chosen), conditions, indices))
     seen = Observation(
         rounds=tuple(rounds),
@@ -74,6 +78,16 @@ def share(
     clean = [tensor for one in raw for tensor in one.values()]
     sent = [tensor for one in rounds[: len(parts)] for tensor in one.tensors.values()]
     return Shared(seen, signal_to_noise_db(clean, sent))
+
+
+def _refuse_huge(defended: Gradients, defense: Defense) -> None:
+    """Refuse a message of numbers that no attack can compute with."""
+    largest = max(float(value.abs().max()) for value in defended.values())
+    if not largest <= LARGEST:
+        raise SettingError(
+            f"Behind {defense.complete_spec} the message holds numbers as large as {largest:.1g}, too large to compute "
+            "with in single precision: the defense is far stronger than any training could bear; use a weaker one."
+        )
 
 
 def _some(samples: Samples, chosen: list[int]) -> Samples:
@@ -109,15 +123,30 @@ def _trained(
         return _computed(compute, model, samples, batchnorm)
     twin = copy.deepcopy(model)
     count = len(samples.images)
-    for part in batches_in_order(count, conditions.local_batch, conditions.steps(count)):
+    for step, part in enumerate(batches_in_order(count, conditions.local_batch, conditions.steps(count))):
         batch = Samples(samples.images[part], samples.targets[part], samples.classes)
-        found = _computed(compute, twin, batch, batchnorm)
+        with _told_as_divergence(step, conditions.local_lr):
+            found = _computed(compute, twin, batch, batchnorm)
         with torch.no_grad():
             for name, parameter in twin.named_parameters():
                 if name in found:
                     parameter.sub_(conditions.local_lr * found[name])
     after = dict(twin.named_parameters())
     return {name: (value - after[name]).detach() for name, value in model.named_parameters() if value.requires_grad}
+
+
+@contextmanager
+def _told_as_divergence(step: int, rate: float) -> Iterator[None]:
+    """Say of a gradient that is lost after the first local step what lost it: the rate of that training."""
+    try:
+        yield
+    except ModelError as error:
+        if not step:
+            raise
+        raise ModelError(
+            f"Local training diverged in step {step + 1} at --local-lr {rate:g} ({error}) Use a smaller rate, such as "
+            "0.01, or fewer --local-epochs."
+        ) from error
 
 
 def _statistics(model: nn.Module, samples: Samples, batchnorm: BatchNorm) -> tuple[tuple[Tensor, Tensor], ...]:

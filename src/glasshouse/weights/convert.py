@@ -52,15 +52,43 @@ def torch_state(path: Path) -> Mapping[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        # torch's own text is left out, for it advises to open the file all the same
         raise WeightsError(
-            f"{path.name} is not a plain state dictionary ({first}): save tensors only, best as safetensors."
+            f"{path.name} is not a plain state dictionary. A pickle of a whole model can run anything, so it "
+            f"is not opened. Where the model was trained, run: from safetensors.torch import save_file; "
+            f"save_file(model.state_dict(), '{_converted(path)}')"
         ) from error
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
         state = state["state_dict"]  # as training frameworks wrap it
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise WeightsError(f"{path.name} does not hold a state dictionary: save model.state_dict(), not the model.")
+        raise WeightsError(
+            f"{path.name} does not hold a state dictionary but {_content(state)}. To take the weights out, run: "
+            f"import torch; from safetensors.torch import save_file; save_file(torch.load({str(path)!r}, "
+            f"weights_only=True){_place(state)}, '{_converted(path)}')"
+        )
     return {str(name): value.contiguous() for name, value in state.items()}
+
+
+def _content(state: object) -> str:
+    """What a file holds instead of a state dictionary, in words."""
+    if not isinstance(state, Mapping):
+        return f"a {type(state).__name__}"
+    return f"the entries {', '.join(map(repr, state))}" if state else "nothing"
+
+
+def _place(state: object) -> str:
+    """How to reach the tensors inside what a file holds: the entry that is a state dictionary, where there is one."""
+    entries = state.items() if isinstance(state, Mapping) else ()
+    names = [name for name, one in entries if isinstance(one, Mapping) and _only_tensors(one)]
+    return f"[{names[0] if names else 'the entry with the weights'!r}]"
+
+
+def _only_tensors(state: Mapping[object, object]) -> bool:
+    return bool(state) and all(isinstance(value, Tensor) for value in state.values())
+
+
+def _converted(path: Path) -> str:
+    return path.with_suffix(".safetensors").name
 
 
 def torch_convolutions(path: Path) -> Mapping[str, Tensor]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from glasshouse.errors import StudyError
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.studies.grid.lines import Line, lines
+from glasshouse.studies.rows import interval_json
 from glasshouse.types import JSON, Interval
 
 SCHEMA = 1
@@ -30,7 +31,8 @@ class Compared:
     def to_json(self) -> JSON:
         """All of it as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
         found = dataclasses.asdict(self)
-        return {**found, **found.pop("difference")}
+        del found["difference"]
+        return {**found, **interval_json(self.difference)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from glasshouse.studies.audit import check_plan
 from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
 from glasshouse.studies.grid.targets import Lessons, School, Target, described, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
-from glasshouse.studies.study import PLAN_FILE, audited_networks, refuse_foreign, usable_attacks
+from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 from glasshouse.studies.subjects import Subject, refuse_other_images
+from glasshouse.studies.suitable import audited_networks, suitable_attacks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,4 +77,5 @@ def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mappi
             plan = grid.audit(name, model)
             network = build(model, lessons[name].spec, seed=0).eval()
             inspect(network, lessons[name].spec)
-            usable_attacks(plan, materials[name].spec, audited_networks(plan, [network]))
+            own = materials[name]
+            suitable_attacks(plan, own.spec, audited_networks(plan, [network]), public=own.public_count)

@@ -22,20 +22,19 @@ from glasshouse.studies.grid.targets import weights_file
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.public import save_public
-from glasshouse.studies.results import Table
 from glasshouse.studies.runner import Summary, singly, work_off
 from glasshouse.studies.scoring import measures, score
 from glasshouse.studies.study import (
     Study,
     Victim,
     architecture_of,
-    audited_networks,
     expand,
     public_images_for,
     refuse_foreign,
-    usable_attacks,
 )
 from glasshouse.studies.subjects import Subject
+from glasshouse.studies.suitable import audited_networks, suitable_attacks
+from glasshouse.studies.table import Table
 from glasshouse.studies.tuning import tuned_cases
 
 
@@ -146,7 +145,8 @@ def _cases(
     plan = opened.grid.audit(subject.dataset, model)
     victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in opened.grid.pairings()}
     audited = audited_networks(plan, [victim.model for own in victims.values() for victim in own])
-    attacks = usable_attacks(plan, subject.image, audited)
+    held = opened.materials[subject.dataset].public_count
+    attacks = suitable_attacks(plan, subject.image, audited, public=held).attacks
     if plan.memory is not None and audited:
         fitting = images_at_once(audited, subject.image, plan.memory)
         most = min(fitting, choices.together.get("images", fitting))

@@ -1,0 +1,135 @@
+"""What cannot work is refused before any work, and what changes nothing is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import pytest
+import torch
+
+from glasshouse.errors import CapabilityError, DataError, ModelError, SettingError
+from glasshouse.studies.audit import Running, audit_plan
+from glasshouse.studies.materials import from_dataset, from_tensors
+from glasshouse.studies.plan import DEFAULT_ATTACKS, Plan
+from glasshouse.types import ImageSpec
+
+QUICK = Plan(
+    dataset="photos:size=16",
+    images=1,
+    model="lenet:width=4",
+    attacks=("invgrad:steps=1",),
+    defenses=("none",),
+    metrics=("mse",),
+)
+
+REFUSED = {
+    "labels with a part of the layers": (
+        {"layers": ("network.0.*",)},
+        CapabilityError,
+        r"Labels cannot be recovered.*--labels given.*invgrad:labels=optimised",
+    ),
+    "labels of a batch without the bias": (
+        {"layers": ("network.7.weight",), "images": 2, "batch": 2},
+        CapabilityError,
+        r"Labels of 2 images cannot be recovered.*or use a batch of 1",
+    ),
+    "an update for an attack on gradients": (
+        {"attacks": ("dlg:steps=1",), "local_lr": 0.1},
+        CapabilityError,
+        r"leave --local-lr out, or use an attack that takes updates \(gradattack or invgrad",
+    ),
+    "public images that are all attacked": (
+        {"public": "photos:size=16", "images": 10},
+        DataError,
+        "All 10 public images are copies of attacked ones",
+    ),
+    "too few public images": (
+        {"attacks": ("learned",), "public": "photos:size=16", "images": 8},
+        CapabilityError,
+        r"was given 2 public images: it needs at least 4.*--public SPEC",
+    ),
+    "one pixel": ({"dataset": "photos", "size": 1}, DataError, r"Images have one pixel.*--size 8"),
+    "one value per channel": (
+        {"dataset": "photos:size=4", "model": "resnet20:width=4", "batchnorm": ("train",)},
+        ModelError,
+        r"Batch norm in train mode.*1 image\(s\) of 4x4 pixels.*larger --batch.*--bn eval",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_work_is_refused_before_any_work(what, tmp_path):
+    settings, kind, words = REFUSED[what]
+    with pytest.raises(kind, match=words):
+        audit_plan(dataclasses.replace(QUICK, **settings), tmp_path, Running())
+    assert not (tmp_path / "study.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"batchnorm": ("train",)}, "--bn train changes nothing: lenet:width=4 has no batch norm."),
+        ({"statistics": "batch"}, "--statistics batch changes nothing: lenet:width=4 has no batch norm."),
+        ({"public": "digits"}, "--public digits changes nothing: invgrad:steps=1 learns from no images"),
+    ],
+)
+def test_settings_that_change_nothing_are_told(settings, words, tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        audit_plan(dataclasses.replace(QUICK, **settings), tmp_path, Running())
+    assert words in caplog.text
+
+
+def test_settings_that_change_something_are_not(tmp_path, caplog):
+    plan = dataclasses.replace(QUICK, model="resnet20:width=4", batchnorm=("train",), statistics="batch")
+    with caplog.at_level(logging.WARNING):
+        audit_plan(plan, tmp_path, Running())
+    assert "changes nothing" not in caplog.text
+
+
+def test_odd_public_images_are_told(caplog):
+    with caplog.at_level(logging.WARNING):
+        from_dataset("digits", 2, 0, size=None, root=None, download=False, public="photos")
+    assert "public images of shape (3, 32, 32) are fitted to (1, 8, 8)" in caplog.text
+    assert "There are only 10 public images" in caplog.text
+    images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    mixed = torch.cat([images[:1], images.flip(-1)])
+    with caplog.at_level(logging.WARNING):
+        from_tensors(images, torch.arange(3), 0, public=mixed)
+    assert "1 of 4 public images are copies of attacked ones and left out" in caplog.text
+
+
+def test_default_attacks_that_cannot_work_are_left_out_with_the_reason(tmp_path):
+    plan = dataclasses.replace(QUICK, attacks=DEFAULT_ATTACKS, steps=1, model="convnet8:width=2", dataset="photos")
+    result, _ = audit_plan(plan, tmp_path, Running())
+    (line,) = result.to_json()["left_out"]
+    assert line.startswith(f"{DEFAULT_ATTACKS[0]}: Attack 'idlg' needs a smooth network")
+    assert {row.setup.attack for row in result.rows} == {"invgrad:steps=1,tv=0.01"}
+
+
+def test_a_rate_that_is_no_training_is_refused():
+    with pytest.raises(SettingError, match=r"local_lr=1e[+]30 is out of range: use a number from 1e-09 to 100"):
+        dataclasses.replace(QUICK, local_lr=1e30)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"batch": 5}, r"batch=5 is more than the 1 images .*--images"),
+        ({"local_lr": 0.1, "local_batch": 2}, r"local_batch=2 is more than the 1 behind one update.*larger --batch"),
+    ],
+)
+def test_more_than_there_is_says_of_what(settings, words):
+    with pytest.raises(SettingError, match=words):
+        dataclasses.replace(QUICK, **settings)
+
+
+def test_a_setting_that_fits_nothing_is_refused_once_and_not_by_every_attack(tmp_path, caplog):
+    plan = dataclasses.replace(QUICK, attacks=DEFAULT_ATTACKS, layers=("nothing",))
+    with pytest.raises(SettingError, match="--layers nothing fits no parameter"):
+        audit_plan(plan, tmp_path, Running())
+    assert "left out" not in caplog.text
+
+
+def test_image_specs_of_one_row_are_images():
+    assert from_tensors(torch.rand(1, 1, 1, 8), torch.zeros(1).long(), 0, classes=2).spec == ImageSpec(1, 1, 8, 2)
