@@ -10,7 +10,7 @@ from dataclasses import replace
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.presets import semsim
 
-MODELS = ("vertical:width=4,units=64", "vertical:width=8,units=64")
+MODELS = ("vertical:width=8,units=64", "vertical:width=16,units=64")
 
 
 def laptop() -> Grid:
