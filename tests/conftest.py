@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import secrets
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -188,3 +189,16 @@ def forked(started: Callable[..., Started]) -> Run:
 def glasshouse(forked: Run) -> Run:
     """The command line in a process of its own."""
     return partial(forked, "from glasshouse.cli.main import main; main()")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium without a screen, for pages that people click on."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("Chromium is not installed: apt install chromium")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()

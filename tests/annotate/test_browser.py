@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import time
 
@@ -15,17 +14,6 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 3, "is_mobile": True, "has_touch": True}
 SAVED = "() => document.getElementById('count').textContent.startsWith('{} ')"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("Chromium is not installed: apt install chromium")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_evaluate_and_ablate_write_pictures(studies, tmp_path):
     assert json.loads((out / "evaluation.json").read_text()) == printed
     assert [test["left_out"] for test in printed["tests"]] == ["first.npz", "second.npz"]
     names = sorted(path.name for path in (out / "data-set-first.npz").iterdir())
-    assert names == ["metric-against-human.png", "metric-against-metric.png", "order-0.png", "order-1.png"]
+    assert names == ["metric-against-classifiers.png", "metric-against-metric.png", "order-0.png", "order-1.png"]
     tried = ("--sizes", "10", "--backbones", "lenet", "--losses", "", "--margins", "0.5")
     output = invoke("ablate", *common, *tried, "--out", tmp_path / "ablation").output
     assert "Tested on first.npz" in output

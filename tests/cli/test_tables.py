@@ -12,7 +12,9 @@ from rich.console import Console
 from glasshouse.cli.tables import number, reasons, result_table
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.studies.plan import Plan
-from glasshouse.studies.results import AuditResult, Row, Setup, _identical, row_json
+from glasshouse.studies.results import AuditResult
+from glasshouse.studies.rows import Row, Setup, row_json
+from glasshouse.studies.table import _identical
 from glasshouse.types import Interval, Threat
 
 CARD = Threat("none", "none", "recovered", 1.0, 1, 1, 1, "0", "tuned", None)

@@ -46,6 +46,37 @@ def test_the_page_stands_alone_and_escapes(directory):
     assert len(page) < 1_000_000
 
 
+def test_people_sort_and_slide_by_mouse_and_by_keyboard(directory, browser):
+    page, faults = browser.new_page(), []
+    page.on("pageerror", lambda fault: faults.append(fault))  # it marks what it is given
+    page.goto(write_grid_report(directory).as_uri())
+    table = page.locator("table").filter(has=page.get_by_role("button", name="MSE"))
+    head = table.locator("th").filter(has=page.get_by_role("button", name="MSE"))
+
+    def values() -> list[float]:
+        place = head.evaluate("one => one.cellIndex")
+        return [float(cell) for cell in table.locator(f"tbody tr > :nth-child({place + 1})").evaluate_all(
+            "cells => cells.map(one => one.dataset.order)"
+        )]  # fmt: skip
+
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert values() == sorted(values(), reverse=True)
+    page.keyboard.press("Enter")  # the button that was pressed has the focus
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert values() == sorted(values())
+    slider = page.get_by_role("slider").first
+    over = slider.locator("xpath=..").locator("img").last
+    before = over.evaluate("one => one.style.clipPath")
+    slider.focus()
+    page.keyboard.press("End")
+    assert over.evaluate("one => one.style.clipPath") != before
+    assert "100%" in over.evaluate("one => one.style.clipPath")
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert faults == []
+
+
 def test_the_leaderboard_has_every_setup_once_the_worst_first(directory):
     found = leaderboard(read_results(directory))
     assert found.heads == ("network", "defense")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -112,22 +111,15 @@ def test_light_dark_and_print(study):
     assert "currentColor" in page
 
 
-def test_nothing_is_wider_than_the_screen(study):
+def test_nothing_is_wider_than_the_screen(study, browser):
     """A long SPEC has no place to break, and a table is wider than a telephone: both must stay in their boxes."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("Chromium is not installed: apt install chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto((study / "report" / "index.html").as_uri())
-        for width in (360, 1280):
-            page.set_viewport_size({"width": width, "height": 800})
-            assert page.evaluate("document.documentElement.scrollWidth") == width
-            ends = "[...document.querySelectorAll('.gallery img')].map(one => one.getBoundingClientRect().right)"
-            assert max(page.evaluate(ends)) <= width
-        browser.close()
+    page = browser.new_page()
+    page.goto((study / "report" / "index.html").as_uri())
+    for width in (360, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        ends = "[...document.querySelectorAll('.gallery img')].map(one => one.getBoundingClientRect().right)"
+        assert max(page.evaluate(ends)) <= width
 
 
 def test_names_are_escaped(study, tmp_path):

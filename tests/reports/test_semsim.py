@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from glasshouse.reports.semsim import ablation_rows, draw_ablation, draw_order, draw_reliability, reliability
-from glasshouse.studies.ordering import Ordering
+from glasshouse.reports.semsim import (
+    ablation_rows,
+    draw_ablation,
+    draw_contradictions,
+    draw_judged,
+    draw_order,
+    draw_reliability,
+    reliability,
+)
+from glasshouse.studies.ordering import Contradiction, Ordering
 
 
 def test_bins_hold_what_was_judged_against_what_was_predicted():
@@ -27,6 +35,9 @@ def test_pictures_of_orders_and_ablations(rng):
     images = tuple(torch.rand(1, 8, 8, generator=rng) for _ in range(3))
     shown = Ordering(images[0], images, np.array([9.0, 12.0, 10.0]), np.array([0.5, 0.1, 0.3]), np.array([0, 1, 0]))
     assert draw_order(shown).startswith(b"\x89PNG")
+    assert draw_judged([shown, shown]).startswith(b"\x89PNG")
+    twice = [Contradiction(images[0], images[1:], (0.0, 1.0), ("psnr", "mse"))] * 2
+    assert draw_contradictions(twice).startswith(b"\x89PNG")
     rows = [
         {"panel": "loss", "value": "rank", "originals": 9, "rho": -0.5, "rho_low": -0.9, "rho_high": None, "tau": -0.4}
         | {"tau_low": -0.8, "tau_high": 0.0, "auc_within_original": None, "failed": None},

@@ -113,7 +113,7 @@ def test_a_plan_with_conditions_comes_back_from_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"attacks": ("dlg",), "local_lr": 0.1}, "needs gradient"),
+        ({"attacks": ("dlg",), "local_lr": 0.1}, "needs the gradient itself"),
         ({"attacks": ("dlg",), "layers": ("network.0.*",)}, "which is not shared here"),
         ({"attacks": ("invgrad",), "layers": ("nothing*",)}, "fits no parameter"),
         ({"attacks": ("gradattack:statistics=exact",), "model": "resnet20:width=4"}, "--statistics batch"),

@@ -15,7 +15,7 @@ from glasshouse.studies import evaluation, teaching
 from glasshouse.studies.ablation import Ranges, ablate
 from glasshouse.studies.evaluation import evaluate, judged_by, panels
 from glasshouse.studies.judgements import read
-from glasshouse.studies.ordering import orderings
+from glasshouse.studies.ordering import contradictions, orderings
 from glasshouse.studies.semsim import Lesson
 
 QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=1, batch=8))
@@ -76,6 +76,17 @@ def test_what_is_left_out_never_teaches(studies, monkeypatch):
     assert all(some.voters == ("alexnet lineup 2",) for some in taught)
 
 
+def test_lessons_teach_and_test_nobody(studies, monkeypatch):
+    taught = []
+    monkeypatch.setattr(evaluation, "without", lambda teaching, testing, *rest: taught.append((teaching, testing)))
+    evaluate(studies[:1], QUICK, lessons=studies[1:], axes=("data set",), metrics=())
+    ((teaching, testing),) = taught
+    assert set(teaching.datasets) == {"first.npz", "second.npz"}
+    assert testing.datasets == ("first.npz",)
+    with pytest.raises(DataError, match="nothing can be left out"):
+        evaluate(studies[:1], QUICK, axes=("data set",))
+
+
 def test_judgements_of_a_study_become_those_of_a_table(studies):
     _, testing = panels(studies)
     people = judged_by(testing, "mean")
@@ -115,6 +126,17 @@ def test_orders_that_differ_are_shown(studies):
     assert first.recognised.any()
     assert not first.recognised.all()
     assert len(first.guesses) == 8
+
+
+def test_metrics_that_contradict_judges_are_shown(studies):
+    some = read(studies[:1], "classifier", ["inception lineup 2", "efficientnet_lite0 lineup 2"])
+    shares = np.array([guess.share for guess in some.guesses])
+    fooled = np.where(some.owners.numpy() == 3, -shares, shares)
+    assert contradictions(some, {"right": shares}) == ()
+    (found,) = contradictions(some, {"right": shares, "fooled": fooled})
+    assert found.original is some.originals[3].picture
+    assert found.fooled == ("fooled",)
+    assert found.shares[0] < 0.5 < found.shares[1]
 
 
 def test_each_variant_changes_one_thing(studies):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -10,7 +11,7 @@ from tests.judged_study import make_study, write
 
 from glasshouse import data
 from glasshouse.errors import SettingError, StudyError
-from glasshouse.semsim import eyes
+from glasshouse.semsim import eyes, judges
 from glasshouse.semsim.eyes import Eye
 from glasshouse.store import DATABASE_FILE, Votes
 from glasshouse.studies import judging, panel
@@ -104,6 +105,32 @@ def test_votes_that_are_there_are_not_cast_again_and_probes_are_kept(digits, mon
     assert sorted(file.name for file in (digits / panel.FOLDER).iterdir()) == files
     strip = [[(who, item.id, vote.answer, vote.grade) for who, item, vote in one] for one in (before, cast(digits))]
     assert sorted(strip[0], key=str) == sorted(strip[1], key=str)
+
+
+def test_who_learned_from_other_things_is_somebody_else(tmp_path):
+    study = study_of("photos", tmp_path / "photos", 24)
+    judge(study, eyes=("near",))
+    before = {(who, item.id, vote.grade) for who, item, vote in cast(study)}
+    assert judge(study, eyes=("near",), seed=1) == judging.Cast(30, 0)
+    assert judge(study, eyes=("near",), seed=1) == judging.Cast(0, 30)
+    first, second = (skill["learned"] for skill in skills(study))
+    after = {(who, item.id, vote.grade) for who, item, vote in cast(study)}
+    assert first != second
+    assert {name for (name, _), *_ in after - before} == {f"near lineup 2 {second}"}
+    assert judges.make_of(f"near lineup 2 {second}") == "near lineup 2"
+    assert judge(study, eyes=("near",)) == judging.Cast(0, 30)
+
+
+def test_judges_from_before_this_was_written_down_go_on_under_their_names(tmp_path):
+    study = study_of("photos", tmp_path / "photos", 24)
+    judge(study, eyes=("near",))
+    notes = study / panel.FOLDER / judging.SKILLS_FILE
+    (whole,) = skills(study)
+    old = {fact: value for fact, value in whole.items() if fact not in ("learned", "shape")}
+    notes.write_text(json.dumps({"schema": judging.SCHEMA, "judges": [old]}))
+    assert judge(study, eyes=("near",), degraded=1) == judging.Cast(10, 30)
+    assert skills(study) == [whole]
+    assert {name for (name, _), *_ in cast(study)} == {"near lineup 2"}
 
 
 def test_degraded_copies_are_judged_as_well_and_the_same_each_time(digits, tmp_path):

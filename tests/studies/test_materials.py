@@ -38,5 +38,5 @@ def test_tensors_are_checked(photos):
 
 
 def test_too_many_images_are_refused():
-    with pytest.raises(SettingError, match="images=11"):
+    with pytest.raises(SettingError, match="images=11 is more than the 10 that photos has"):
         load("photos", 11)

@@ -87,7 +87,7 @@ def test_classifiers_teach_a_value_that_falls_as_more_is_hidden(study):
 
 def test_decoys_are_other_originals_and_mean_colours_and_nobody_sees_them(study):
     found = read([study], "classifier", TEACHERS)
-    judged = teaching.taught(found, torch.linspace(0, 1, 96))
+    judged = teaching.taught(found, torch.linspace(0, 1, 96), Recipe())
     assert isinstance(judged, Judged)
     assert len(judged.guesses) == len(judged.owners) == 96 + 24
     assert not judged.values[96:].any()
@@ -97,6 +97,20 @@ def test_decoys_are_other_originals_and_mean_colours_and_nobody_sees_them(study)
         assert not torch.equal(other, own)
         assert any(torch.equal(other, original.picture) for original in found.originals)
         assert torch.allclose(grey, own.mean((1, 2), keepdim=True).expand_as(own))
+
+
+def test_originals_that_are_held_out_are_decoys_of_one_another_only(study):
+    found = read([study], "classifier", TEACHERS)
+    recipe = Recipe(held_out=0.25, seed=5)
+    parts = recipe.parts(12, torch.Generator().manual_seed(5))
+    assert sorted(torch.cat(parts).tolist()) == list(range(12))
+    side = {place: number for number, part in enumerate(parts) for place in part.tolist()}
+    judged = teaching.taught(found, torch.linspace(0, 1, 96), recipe)
+    for owner, decoy in zip(judged.owners[96:108].tolist(), judged.guesses[96:108], strict=True):
+        (shown,) = (place for place, one in enumerate(found.originals) if torch.equal(one.picture, decoy))
+        assert side[shown] == side[owner]
+    lonely = teaching.taught(found, torch.linspace(0, 1, 96), Recipe(held_out=0.05))
+    assert len(lonely.guesses) == 96 + 11 + 12  # the one that is held out has no other beside it
 
 
 def test_the_file_says_whose_judgements_and_is_the_same_by_seed(study, tmp_path):

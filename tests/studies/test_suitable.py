@@ -112,5 +112,24 @@ def test_a_rate_that_is_no_training_is_refused():
         dataclasses.replace(QUICK, local_lr=1e30)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"batch": 5}, r"batch=5 is more than the 1 images .*--images"),
+        ({"local_lr": 0.1, "local_batch": 2}, r"local_batch=2 is more than the 1 behind one update.*larger --batch"),
+    ],
+)
+def test_more_than_there_is_says_of_what(settings, words):
+    with pytest.raises(SettingError, match=words):
+        dataclasses.replace(QUICK, **settings)
+
+
+def test_a_setting_that_fits_nothing_is_refused_once_and_not_by_every_attack(tmp_path, caplog):
+    plan = dataclasses.replace(QUICK, attacks=DEFAULT_ATTACKS, layers=("nothing",))
+    with pytest.raises(SettingError, match="--layers nothing fits no parameter"):
+        audit_plan(plan, tmp_path, Running())
+    assert "left out" not in caplog.text
+
+
 def test_image_specs_of_one_row_are_images():
     assert from_tensors(torch.rand(1, 1, 1, 8), torch.zeros(1).long(), 0, classes=2).spec == ImageSpec(1, 1, 8, 2)

@@ -27,6 +27,7 @@ def evaluate(
     preset: Preset = "quick",
     loss: Loss = None,
     epochs: Epochs = None,
+    lessons: Annotated[list[Path] | None, typer.Option(help="further study to learn from only; repeatable")] = None,
     axes: Annotated[str | None, typer.Option(help="what is left out, as a,b [default: data set,attack,model]")] = None,
     metrics: Annotated[str | None, typer.Option(help="metrics beside SemSim [default: mse to kid]")] = None,
     seed: Seed = 0,
@@ -45,7 +46,9 @@ def evaluate(
     lesson = _lesson(backbone, preset, loss, epochs, seed)
     beside = evaluation.METRICS if metrics is None else _listed(metrics)
     with counting("evaluating", "trainings") as advance:
-        found = evaluation.evaluate(studies, lesson, axes=chosen, metrics=beside, progress=advance)
+        found = evaluation.evaluate(
+            studies, lesson, lessons=lessons or [], axes=chosen, metrics=beside, progress=advance
+        )
     if out is not None:
         write_evaluation(found, out)
     if as_json:

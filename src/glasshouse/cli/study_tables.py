@@ -14,7 +14,7 @@ from glasshouse.studies.grid.comparison import Difference
 from glasshouse.studies.grid.estimate import Estimate
 from glasshouse.studies.grid.results import GridResult
 from glasshouse.studies.grid.status import Count, Status
-from glasshouse.studies.results import Setup
+from glasshouse.studies.rows import Setup
 from glasshouse.types import JSON
 
 MOST_FAILURES = 10  # lines; the rest is counted

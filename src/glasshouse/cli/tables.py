@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from glasshouse.studies.results import ONE_IMAGE, TUNED
+from glasshouse.studies.rows import ONE_IMAGE, TUNED
 
 if TYPE_CHECKING:
-    from glasshouse.studies.results import AuditResult, Row, Setup
+    from glasshouse.studies.results import AuditResult
+    from glasshouse.studies.rows import Row, Setup
     from glasshouse.types import Interval
 
 WIDE = 120

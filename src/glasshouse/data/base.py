@@ -17,7 +17,7 @@ from torch import Tensor
 
 from glasshouse import checks
 from glasshouse.data.images import fit
-from glasshouse.errors import DataError
+from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.layout import planar
 from glasshouse.registry import Registry, setting
 from glasshouse.types import ImageSpec
@@ -90,7 +90,9 @@ class ImageSet:
 
         Where every image is a class of its own, the order is that of the set.
         """
-        checks.between("images", count, 1, len(self))
+        checks.at_least("images", count, 1)
+        if count > len(self):
+            raise SettingError(f"images={count} is more than the {len(self)} that {self.name} has: use fewer.")
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(self))
         alone = len(set(self.labels)) == len(self)

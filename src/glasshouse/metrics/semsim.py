@@ -16,7 +16,7 @@ from glasshouse.registry import setting
 from glasshouse.semsim import Network, load, shipped
 from glasshouse.semsim.files import SHIPPED, digest
 
-CHUNK = 32  # pairs; what a chunk makes should stay in the caches
+CHUNK = 16  # pairs; what a chunk makes should stay in the caches
 
 
 @metrics.register("semsim")

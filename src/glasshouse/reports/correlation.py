@@ -27,7 +27,8 @@ COLUMNS = (
 MODELS = ("model", "recognised")
 DIFFERENCES = ("first", "second", "rho", "tau", "AUC within original")
 MATRIX = "metric-against-metric.png"
-SCATTER = "metric-against-human.png"
+#: By whose judgements they are.
+SCATTERS = {"people": "metric-against-human.png", "classifiers": "metric-against-classifiers.png"}
 PANEL = 2.1  # inches
 ACROSS = 3  # panels in a line
 
@@ -92,11 +93,11 @@ def remarks(found: Correlation) -> list[str]:
     return lines
 
 
-def write_figures(found: Correlation, folder: Path) -> tuple[Path, Path]:
-    """Write the pictures of figures 3A and 3B into a folder."""
-    paths = folder / MATRIX, folder / SCATTER
-    for path, draw in zip(paths, (draw_matrix, draw_scatter), strict=True):
-        write_atomic(path, draw(found))
+def write_figures(found: Correlation, folder: Path, whose: str = "people") -> tuple[Path, Path]:
+    """Write the pictures of figures 3A and 3B into a folder; ``whose`` judgements they are stands on the second."""
+    paths = folder / MATRIX, folder / SCATTERS[whose]
+    for path, picture in zip(paths, (draw_matrix(found), draw_scatter(found, whose)), strict=True):
+        write_atomic(path, picture)
     return paths
 
 
@@ -123,8 +124,8 @@ def draw_matrix(found: Correlation) -> bytes:
     return _png(figure)
 
 
-def draw_scatter(found: Correlation) -> bytes:
-    """Metric against people (figure 3B): each model's mean against the share of its images that was recognised."""
+def draw_scatter(found: Correlation, whose: str = "people") -> bytes:
+    """Metric against judges (figure 3B): each model's mean against the share of its images that was recognised."""
     lines = -(-len(found.metrics) // ACROSS)
     across = min(len(found.metrics), ACROSS)
     figure, grid = _grid(lines, across, PANEL * 1.3)
@@ -139,7 +140,7 @@ def draw_scatter(found: Correlation) -> bytes:
     for axes in panels[len(found.metrics) :]:
         axes.set_axis_off()
     for line in grid:
-        line[0].set_ylabel("recognised by people")
+        line[0].set_ylabel(f"recognised by {whose}")
     return _png(figure)
 
 

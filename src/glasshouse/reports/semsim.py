@@ -16,7 +16,7 @@ from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import Array, mean_interval
 from glasshouse.reports.correlation import number, write_figures
 from glasshouse.studies.evaluation import Evaluation
-from glasshouse.studies.ordering import Ordering
+from glasshouse.studies.ordering import Contradiction, Ordering
 from glasshouse.types import JSON
 
 EVALUATED = ("left out", "metric", "rho", "tau", "AUC within original", "AUC within model", "resolved pairs")
@@ -73,10 +73,41 @@ def draw_order(shown: Ordering) -> bytes:
     return _png(figure)
 
 
+def draw_judged(shown: Sequence[Ordering]) -> bytes:
+    """The reconstructions of originals from the best to the worst by PSNR: recognised, or not (figure 5)."""
+    from matplotlib.figure import Figure
+
+    across = max(len(one.guesses) for one in shown) + 1
+    figure = Figure(figsize=(1.1 * across, 1.4 * len(shown) + 0.4), layout="constrained")
+    for line, one in zip(figure.subplots(len(shown), across, squeeze=False), shown, strict=True):
+        for axes in line:
+            axes.set_axis_off()
+        _picture(line[0], one.original, "original")
+        for axes, place in zip(line[1:], np.argsort(-one.psnr, kind="stable"), strict=False):
+            seen = bool(one.recognised[place])
+            _picture(axes, one.guesses[place], f"{one.psnr[place]:.1f} dB", "green" if seen else "red")
+    figure.suptitle("By PSNR, best to worst; recognised by the judges: green, not: red", fontsize=9)
+    return _png(figure)
+
+
+def draw_contradictions(shown: Sequence[Contradiction]) -> bytes:
+    """Two reconstructions of each original: metrics say that the first shows more, judges the second (figure 1)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.0, 2.2 * len(shown)), layout="constrained")
+    for line, one in zip(figure.subplots(len(shown), 3, squeeze=False), shown, strict=True):
+        said = f"shows more by\n{', '.join(one.fooled)}", "shows more to\njudges"
+        _picture(line[0], one.original, "original")
+        for axes, guess, share, words in zip(line[1:], one.guesses, one.shares, said, strict=True):
+            _picture(axes, guess, f"recognised by {share:.0%}\n{words}")
+    return _png(figure)
+
+
 def _picture(axes: Any, picture: Tensor, title: str, frame: str | None = None) -> None:
     pixels = picture.permute(1, 2, 0).numpy()
     axes.imshow(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels, cmap="gray", vmin=0, vmax=1)
     axes.set(xticks=[], yticks=[])
+    axes.set_axis_on()
     axes.set_title(title, fontsize=8)
     for side in axes.spines.values():
         side.set(visible=frame is not None, color=frame, linewidth=3)
@@ -142,10 +173,11 @@ def evaluation_rows(found: Evaluation) -> list[list[str]]:
 def write_evaluation(found: Evaluation, folder: Path) -> None:
     """Write evaluation.json, the pictures of every test, and a few originals in the order of two metrics."""
     write_atomic(folder / "evaluation.json", json.dumps(found.to_json(), indent=1, allow_nan=False).encode())
+    whose = "people" if found.testers.startswith("human") else "classifiers"
     for test in found.tests:
         if test.found is not None:
             room = folder / re.sub(r"[^0-9A-Za-z_.-]+", "-", f"{test.axis} {test.left_out}")
-            write_figures(test.found, room)
+            write_figures(test.found, room, whose)
             for place, shown in enumerate(test.orderings):
                 write_atomic(room / f"order-{place}.png", draw_order(shown))
 

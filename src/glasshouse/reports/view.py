@@ -16,7 +16,7 @@ from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.store import Album
 from glasshouse.studies.pictures import to_png
-from glasshouse.studies.results import ONE_IMAGE, chosen_settings
+from glasshouse.studies.rows import ONE_IMAGE, chosen_settings
 from glasshouse.types import JSON
 
 PICTURE = r"images/[0-9a-f]{24}\.png"

@@ -83,6 +83,12 @@ class Recipe:
         checks.between("held_out", self.held_out, 0.05, 0.5)
         checks.at_least("patience", self.patience, 1)
 
+    def parts(self, originals: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """The places of the originals that teach, and of those that are held out."""
+        mixed = torch.randperm(originals, generator=rng)
+        cut = max(round(self.held_out * originals), 1)
+        return mixed[cut:], mixed[:cut]
+
     @classmethod
     def paper(cls, seed: int = 0) -> Recipe:
         """Triplet loss with margin 1, lr 0.1, batch 128, 200 epochs (section 5)."""
@@ -109,10 +115,8 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
     """Train a network in place on judged guesses and calibrate it; return how it went."""
     judged.refuse_useless()
     rng = torch.Generator().manual_seed(recipe.seed)
-    mixed = torch.randperm(len(judged.originals), generator=rng)
-    cut = max(round(recipe.held_out * len(mixed)), 1)
-    taught = mixed[cut:]
-    stopping, calibrating, plotted = (held if len(held) else mixed[:cut] for held in (mixed[k:cut:3] for k in range(3)))
+    taught, held = recipe.parts(len(judged.originals), rng)
+    stopping, calibrating, plotted = (part if len(part) else held for part in (held[k::3] for k in range(3)))
     measure = network.measure(judged.originals, judged.guesses, judged.owners)
     lr, epochs = recipe.lr or network.lr, recipe.epochs or network.epochs
     optimizer = _optimizer(network, lr, recipe)

@@ -33,9 +33,17 @@ SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)  # how quickly likeness m
 Way = Literal["probe", "lineup"]
 
 
-def voter_name(eye: str, way: Way) -> str:
-    """What a judge is called among voters; whoever judges otherwise than before is somebody else."""
-    return f"{eye} {way} {VERSION}"
+def voter_name(eye: str, way: Way, learned: str | None = None) -> str:
+    """What a judge is called among voters; whoever judges otherwise than before is somebody else.
+
+    ``learned`` is a word for what it learned from, for judges of one make who learned from different things.
+    """
+    return " ".join([eye, way, str(VERSION), *([] if learned is None else [learned])])
+
+
+def make_of(name: str) -> str:
+    """The name that all judges of one make share, whatever they learned from."""
+    return " ".join(name.split(" ")[:3])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -177,7 +177,9 @@ class Perceptual(Network):
 
     def layers(self, images: Tensor) -> list[Tensor]:
         """Of every layer (N, channels, places), each place of unit length at most."""
-        found = [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk((images - self.mean) / self.std)]
+        # with channels innermost the trunk's pooling takes a tenth of the time
+        shown = ((images - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+        found = [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk(shown)]
         return [*(structure(images, side) for side in SIDES), *found]
 
     def summary(self, layers: list[Tensor]) -> Tensor:
@@ -238,8 +240,8 @@ def structure(images: Tensor, side: int) -> Tensor:
     moments = F.conv2d(torch.cat([padded, padded.square()], 1), share.expand(2, 1, -1, -1), groups=2).flatten(2)
     mean, squares = moments.split(1, 1)
     contrast = ((squares - mean.square()).clamp_min(0) + FLAT**2).sqrt()
-    found: Tensor = (F.unfold(padded, PATCH) - mean) * share.sqrt().view(-1, 1) / contrast
-    return found
+    # in place, because memory for this many windows costs more time than the arithmetic
+    return F.unfold(padded, PATCH).sub_(mean).mul_(share.sqrt().view(-1, 1)).div_(contrast)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ with checks.from_extra("torchmetrics", "SemSimMetric"):
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
 
-AT_ONCE = 32
+AT_ONCE = 16  # pairs; what they make should stay in the caches
 
 
 class SemSimMetric(Metric):

@@ -92,14 +92,14 @@ class Evaluation:
         }
 
 
-def panels(studies: Sequence[Path]) -> tuple[Judgements, Judgements]:
+def panels(studies: Sequence[Path], lessons: Sequence[Path] = ()) -> tuple[Judgements, Judgements]:
     """The judgements that teach and those that test: people do both, of classifiers some are kept for tests.
 
-    Nobody is tested on degraded copies, which no attack made.
+    ``lessons`` are studies that teach only. Nobody is tested on degraded copies, which no attack made.
     """
-    kind = kind_of(studies, None)
-    teaching = read(studies, kind, None if kind == "human" else TEACHERS)
-    testing = teaching if kind == "human" else read(studies, kind, TESTERS)
+    kind = kind_of([*studies, *lessons], None)
+    teaching = read([*studies, *lessons], kind, None if kind == "human" else TEACHERS)
+    testing = read(studies, kind, None if kind == "human" else TESTERS)
     return teaching, testing.only(lambda guess: guess.attacked)
 
 
@@ -107,14 +107,18 @@ def evaluate(
     studies: Sequence[Path],
     lesson: Lesson,
     *,
+    lessons: Sequence[Path] = (),
     axes: Sequence[str] = tuple(AXES),
     metrics: Sequence[str] = METRICS,
     judge: str = "mean",
     progress: RunProgress = lambda done, total: None,
 ) -> Evaluation:
-    """Train without each data set, attack and model in turn, and test on what was left out."""
-    teaching, testing = panels(studies)
-    splits = [(axis, value) for axis in axes for value in _values(testing, axis)]
+    """Train without each data set, attack and model of some studies in turn, and test on what was left out.
+
+    ``lessons`` are further studies to learn from, but for what is left out.
+    """
+    teaching, testing = panels(studies, lessons)
+    splits = [(axis, value) for axis in axes for value in _values(testing, axis) if _others(teaching, axis, value)]
     if not splits:
         raise DataError("There is one data set, one attack and one model only: nothing can be left out; add studies.")
     tests = []
@@ -241,9 +245,13 @@ def _tells(name: str, column: Array, people: Judged, missing: dict[str, str]) ->
 
 
 def _values(judgements: Judgements, axis: str) -> list[str]:
-    """What can be left out along an axis: of one value alone nothing would be left."""
-    found = sorted({AXES[axis](judgements, guess) for guess in judgements.guesses})
-    return found if len(found) > 1 else []
+    """What there is along an axis."""
+    return sorted({AXES[axis](judgements, guess) for guess in judgements.guesses})
+
+
+def _others(judgements: Judgements, axis: str, value: str) -> bool:
+    """Whether something remains without a value."""
+    return _values(judgements, axis) != [value]
 
 
 def _name(spec: str) -> str:

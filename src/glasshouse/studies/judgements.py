@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glasshouse.errors import DataError, StudyError
 from glasshouse.semsim.eyes import EYES
-from glasshouse.semsim.judges import Way, voter_name
+from glasshouse.semsim.judges import Way, make_of, voter_name
 from glasshouse.store import DEGRADED, Item, Kind, Location, Store, Vote, Votes
 from glasshouse.studies.pictures import fingerprint, read_picture, to_pixels
 from glasshouse.types import JSON
@@ -21,7 +21,7 @@ from glasshouse.votes.judgement import judge, matches
 IMPORTED = "imported"  # the data set of votes that came from elsewhere
 SHOWN = ("reconstruction", "shuffled")  # the roles that are judged
 
-#: Classifiers that teach, and those that are kept for tests.
+#: Makes of classifiers that teach, and of those that are kept for tests.
 TEACHERS, TESTERS = (
     frozenset(voter_name(name, way) for name, eye in EYES.items() if eye.teaches is teaches for way in get_args(Way))
     for teaches in (True, False)
@@ -108,14 +108,18 @@ def kind_of(studies: Sequence[Path], asked: Kind | None) -> Kind:
 
 
 def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = None) -> Judgements:
-    """The judgements of one kind in some studies, of some voters alone where they are named; kinds are never mixed."""
+    """The judgements of one kind in some studies; kinds are never mixed.
+
+    ``voters`` are the names of those who count, where not all do; of classifiers they are makes.
+    """
     originals: list[Original] = []
     guesses: list[Guess] = []
     numbers: dict[str, int] = {}  # by pixels: an original that several studies attacked is one
     for study in studies:
         items, given = _votes(study, kind)
         pictures = _Pictures(study, items)
-        for item, cast in _judged(items, [(name, vote) for name, vote in given if voters is None or name in voters]):
+        counted = [(name, vote) for name, vote in given if voters is None or make_of(name) in voters]
+        for item, cast in _judged(items, counted):
             original = pictures.original(item)
             if original is None:
                 continue

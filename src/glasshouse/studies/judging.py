@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import get_args
 
 import torch
 
@@ -19,7 +18,7 @@ from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.eyes import EYES
 from glasshouse.semsim.judges import Way, voter_name
 from glasshouse.store import Item, Location, Store, Vote, Votes
-from glasshouse.studies.panel import FOLDER, Originals, Seat, Skill, lessons_for, seated
+from glasshouse.studies.panel import FOLDER, Originals, Seat, Skill, lessons_for, lineup_of, seated
 from glasshouse.studies.pictures import read_picture
 from glasshouse.studies.runner import RunProgress
 from glasshouse.types import JSON
@@ -31,6 +30,8 @@ IMPORTED = "imported"  # what the data set of votes from elsewhere is called
 SKILLS_FILE = "skills.json"  # in the folder of judges
 CHUNK = 64
 SCHEMA = 2
+MAKE = ("dataset", "shape", "eye", "way")  # what judges of one make have in common
+LEARNED = ("learned",)  # and what may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +69,24 @@ def judge(
 def _judge(
     directory: Path, votes: Votes, eyes: Sequence[str], root: Path | None, seed: int, progress: RunProgress
 ) -> Cast:
-    voters = _enrolled(votes, eyes)
     given = {(vote.item, vote.annotator) for vote in votes.votes("classifier")}
-    groups = list(_groups(directory, votes.items()))
-    asked = [item for _, items in groups for item in items]
-    # every eye has a lineup, and its probe votes in the same transaction
-    found = sum((item.id, voters[eye, "lineup"]) in given for item in asked for eye in eyes)
-    total, cast, looked = len(asked) * len(eyes), 0, 0
+    sittings = []
+    total = cast = looked = 0
+    for originals, items in _groups(directory, votes.items()):
+        # every eye has a lineup, and its probe votes in the same transaction
+        lineups = {eye: _enrolled(directory, votes, lineup_of(eye, originals, seed)) for eye in eyes}
+        undone = {eye: [item for item in items if (item.id, lineups[eye]) not in given] for eye in eyes}
+        sittings.append((originals, undone))
+        total += len(items) * len(eyes)
+    found = total - sum(len(left) for _, undone in sittings for left in undone.values())
     progress(found, total)
-    for originals, items in groups:
-        undone = {eye: [item for item in items if (item.id, voters[eye, "lineup"]) not in given] for eye in eyes}
+    for originals, undone in sittings:
         if not any(undone.values()):
             continue
         lessons = lessons_for(originals, root, seed)
         for eye, left in undone.items():
             seats = seated(eye, originals, lessons, directory, seed) if left else []
+            voters = {seat.skill.way: _enrolled(directory, votes, seat.skill) for seat in seats}
             for seat in seats:
                 _remember(directory, seat.skill)
             for some in _chunks(left):
@@ -92,11 +96,17 @@ def _judge(
     return Cast(cast, found)
 
 
-def _enrolled(votes: Votes, eyes: Sequence[str]) -> dict[tuple[str, Way], str]:
-    """The ids of the judges of each eye, by the way they tell."""
-    named = {(eye, way): Voter(voter_name(eye, way), "classifier") for eye in eyes for way in get_args(Way)}
-    known = enrol(votes, list(named.values()))
-    return {who: known[voter] for who, voter in named.items()}
+def _enrolled(directory: Path, votes: Votes, skill: Skill) -> str:
+    """The id of a judge among voters.
+
+    The first of its make to judge a data set in this study, and whoever learned from the same, has the plain name;
+    one that learned from other originals, training images or seeds is somebody else. Before that was written down,
+    there was one of each make.
+    """
+    known = [one for one in skills(directory) if _alike(one, skill, MAKE)]
+    learned = skill.learned if known and not _alike(known[0], skill, LEARNED) else None
+    voter = Voter(voter_name(skill.eye, skill.way, learned), "classifier")
+    return enrol(votes, [voter])[voter]
 
 
 def _groups(directory: Path, items: Sequence[Item]) -> Iterator[tuple[Originals, list[Item]]]:
@@ -134,7 +144,7 @@ def _ballots(
     seats: Sequence[Seat],
     originals: Originals,
     items: Sequence[Item],
-    voters: Mapping[tuple[str, Way], str],
+    voters: Mapping[Way, str],
 ) -> list[Vote]:
     """The votes of the judges behind one eye, which looks at each picture once."""
     album = Location.of(directory).album
@@ -143,7 +153,7 @@ def _ballots(
     seen = EYES[seats[0].skill.eye](torch.stack([read_picture(album, str(item.image)) for item in items]))
     now = time.time()
     return [
-        Vote(item.id, voters[seat.skill.eye, seat.skill.way], verdict.answer, when=now, grade=verdict.grade)
+        Vote(item.id, voters[seat.skill.way], verdict.answer, when=now, grade=verdict.grade)
         for seat in seats
         for item, verdict in zip(items, seat.judge.look(seen, owners), strict=True)
     ]
@@ -161,12 +171,13 @@ def skills(directory: Path) -> list[JSON]:
 
 
 def _remember(directory: Path, skill: Skill) -> None:
-    """Write down what a judge can do, in the place of what it could before."""
-    others = [one for one in skills(directory) if _of(one) != (skill.dataset, skill.eye, skill.way)]
-    written = {"schema": SCHEMA, "judges": [*others, asdict(skill)]}
+    """Write down what a judge can do, where it stood before: whoever came first of its make stays first."""
+    known = skills(directory)
+    place = next((place for place, one in enumerate(known) if _alike(one, skill, (*MAKE, *LEARNED))), len(known))
+    written = {"schema": SCHEMA, "judges": [*known[:place], asdict(skill), *known[place + 1 :]]}
     write_atomic(directory / FOLDER / SKILLS_FILE, json.dumps(written, indent=1, allow_nan=False).encode())
 
 
-def _of(skill: JSON) -> tuple[object, object, object]:
-    """Whose skill it is."""
-    return skill["dataset"], skill["eye"], skill["way"]
+def _alike(known: JSON, skill: Skill, facts: Sequence[str]) -> bool:
+    """Whether some facts of a judge are those of another; what was not written down in former times may be so."""
+    return all(known.get(fact, getattr(skill, fact)) == getattr(skill, fact) for fact in facts)

@@ -1,7 +1,8 @@
-"""Reconstructions of one original in the order of two metrics, to be looked at (figure 6)."""
+"""Reconstructions of one original, to be looked at: in the order of two metrics, or where metrics contradict judges."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,3 +53,47 @@ def _turned(psnr: Array, semsim: Array) -> int:
     """How many pairs of guesses the metrics put in opposite orders: PSNR is high where SemSim is low."""
     first, second = (np.sign(np.subtract.outer(one, one)) for one in (psnr, -semsim))
     return int((first * second < 0).sum()) // 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contradiction:
+    """An original and two guesses (C, H, W) of which most judges recognise the second, and few the first.
+
+    ``shares`` are how often each was recognised; ``fooled`` are the metrics by which the first shows more.
+    """
+
+    original: Tensor
+    guesses: tuple[Tensor, Tensor]
+    shares: tuple[float, float]
+    fooled: tuple[str, ...]
+
+
+def contradictions(
+    judgements: Judgements, metrics: Mapping[str, Array], count: int = SHOWN
+) -> tuple[Contradiction, ...]:
+    """Of several originals the two guesses on which most metrics contradict the judges (figure 1).
+
+    ``metrics`` are values (K,) of every guess, turned so that high ones leak.
+    """
+    owners = judgements.owners.numpy()
+    shares = np.array([guess.share for guess in judgements.guesses])
+    found = []
+    for owner in np.unique(owners):
+        rows = np.flatnonzero(owners == owner)
+        clear = np.logical_and.outer(shares[rows] < HALF, shares[rows] > HALF)
+        wrong = np.stack([np.subtract.outer(values[rows], values[rows]) > 0 for values in metrics.values()])
+        votes = wrong.sum(0) * clear
+        first, second = np.unravel_index(votes.argmax(), votes.shape)
+        fooled = tuple(name for name, one in zip(metrics, wrong[:, first, second], strict=True) if one)
+        if clear[first, second] and fooled:
+            found.append((int(owner), (int(rows[first]), int(rows[second])), fooled))
+    found.sort(key=lambda one: (-len(one[2]), one[0]))
+    return tuple(
+        Contradiction(
+            judgements.originals[owner].picture,
+            (judgements.guesses[first].picture, judgements.guesses[second].picture),
+            (float(shares[first]), float(shares[second])),
+            fooled,
+        )
+        for owner, (first, second), fooled in found[:count]
+    )

@@ -43,18 +43,27 @@ class Originals:
         """Every class that may be named."""
         return tuple(sorted({name for item in self.items for name in item.answers}))
 
+    def key(self, eye: str, seed: int) -> str:
+        """The content hash of what a lineup of them learns from."""
+        return _digest([VERSION, eye, seed, [item.truth for item in self.items]], self.images)
+
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """How an eye judges a data set, and the share of unseen clean images that a probe names rightly."""
+    """How an eye judges images of a shape, and the share of unseen clean images that a probe names rightly.
+
+    ``learned`` is the content hash of what it learned from.
+    """
 
     dataset: str
+    shape: str
     eye: str
     teaches: bool
     way: Way
     classes: int
     trained: int
     accuracy: Interval | None
+    learned: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +155,31 @@ class Comparing:
         ]
 
 
+def lineup_of(eye: str, originals: Originals, seed: int) -> Skill:
+    """What a lineup of some originals can do; it takes no training to tell."""
+    return Skill(
+        dataset=originals.dataset,
+        shape="x".join(map(str, originals.images.shape[1:])),
+        eye=eye,
+        teaches=EYES[eye].teaches,
+        way="lineup",
+        classes=len(originals.classes),
+        trained=0,
+        accuracy=None,
+        learned=originals.key(eye, seed),
+    )
+
+
 def seated(eye: str, originals: Originals, lessons: Lessons | None, directory: Path, seed: int) -> list[Seat]:
     """The judges of some originals behind an eye: a lineup, and a probe where lessons taught it enough."""
-    lineup = Skill(originals.dataset, eye, EYES[eye].teaches, "lineup", len(originals.classes), 0, None)
+    lineup = lineup_of(eye, originals, seed)
     found = [Seat(Comparing.of(eye, originals, seed), lineup)]
     if lessons is not None:
         probe, accuracy = _probe(eye, lessons, directory, seed)
         chance = 1 / len(lessons.classes)
         if accuracy.mean >= min(BETTER * chance, (1 + chance) / 2):
-            skill = replace(lineup, way="probe", trained=len(lessons.taught), accuracy=accuracy)
+            learned = lessons.key(eye, seed)
+            skill = replace(lineup, way="probe", trained=len(lessons.taught), accuracy=accuracy, learned=learned)
             found.append(Seat(Naming.of(probe, originals), skill))
     return found
 
@@ -174,9 +199,7 @@ class Lessons:
 
     def key(self, eye: str, seed: int) -> str:
         """The content hash under which a probe is kept."""
-        facts = json.dumps([VERSION, eye, seed, self.classes, self.labels.tolist()])
-        pixels = (self.images * 255).round().to(torch.uint8).numpy().tobytes()
-        return hashlib.sha256(facts.encode() + pixels).hexdigest()[:24]
+        return _digest([VERSION, eye, seed, self.classes, self.labels.tolist()], self.images)
 
 
 def lessons_for(originals: Originals, root: Path | None, seed: int) -> Lessons | None:
@@ -237,3 +260,9 @@ def _crops(images: Tensor) -> Tensor:
     if attacked.issuperset(data.load("photos").ids):
         return images[:0]
     return photo_crops(ImageSpec(images.shape[1], images.shape[2], images.shape[3], 1), LINEUP, 0, without=attacked)
+
+
+def _digest(facts: list[object], images: Tensor) -> str:
+    """A content hash of facts and of images (N, C, H, W)."""
+    pixels = (images * 255).round().to(torch.uint8).numpy().tobytes()
+    return hashlib.sha256(json.dumps(facts).encode() + pixels).hexdigest()[:24]

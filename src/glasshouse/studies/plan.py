@@ -60,7 +60,12 @@ class Plan:
 
     def __post_init__(self) -> None:
         checks.at_least("images", self.images, 1)
-        checks.between("batch", self.batch, 1, self.images)
+        checks.at_least("batch", self.batch, 1)
+        if self.batch > self.images:
+            raise SettingError(
+                f"batch={self.batch} is more than the {self.images} images that are attacked: use a smaller --batch, "
+                "or more --images."
+            )
         checks.one_of("labels", self.labels, ("given", "recovered"))
         checks.between("seed", self.seed, 0, 2**62)
         if self.steps is not None:
@@ -72,7 +77,12 @@ class Plan:
                 "Without --weights there is only the fresh model: give weights, or leave --no-fresh out."
             )
         if self.local_batch is not None:
-            checks.between("local_batch", self.local_batch, 1, self.batch)
+            checks.at_least("local_batch", self.local_batch, 1)
+            if self.local_batch > self.batch:
+                raise SettingError(
+                    f"local_batch={self.local_batch} is more than the {self.batch} behind one update: use a smaller "
+                    "--local-batch, or a larger --batch."
+                )
         if self.memory is not None:
             checks.at_least("memory", self.memory, 0.01)
         _ = self.conditions  # what cannot be is refused here

@@ -37,7 +37,8 @@ class Lesson:
     def learn(self, judgements: Judgements, progress: Progress = no_progress) -> tuple[Network, Fitted]:
         """A network that was trained on some judgements, and how that went."""
         network = build(self.backbone, pretrained=self.pretrained, seed=self.recipe.seed)
-        return network, fit(network, taught(judgements, values(judgements)), self.recipe, progress=progress)
+        judged = taught(judgements, values(judgements), self.recipe)
+        return network, fit(network, judged, self.recipe, progress=progress)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

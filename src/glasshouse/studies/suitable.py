@@ -11,7 +11,7 @@ from torch import nn
 
 from glasshouse import attacks, defenses
 from glasshouse.attacks.base import InversionAttack, with_steps
-from glasshouse.errors import GlasshouseError, ModelError
+from glasshouse.errors import CapabilityError, ModelError
 from glasshouse.models.batchnorm import batchnorm_layers, batchnorm_mode
 from glasshouse.registry import to_spec
 from glasshouse.studies.bench import blank_observation
@@ -42,7 +42,7 @@ def suitable_attacks(plan: Plan, image: ImageSpec, audited: Audited, *, public: 
         name, attack = _attack(text, plan.steps)
         try:
             _refuse(attack, plan, image, audited, public)
-        except GlasshouseError as error:
+        except (CapabilityError, ModelError) as error:
             if plan.attacks != DEFAULT_ATTACKS:
                 raise
             log.warning("%s is left out: %s", text, error)

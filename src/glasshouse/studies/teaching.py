@@ -8,12 +8,14 @@ curve that lies nearest to the share of these classifiers who saw the original.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from glasshouse.metrics import create
 from glasshouse.semsim.calibration import logistic_line
-from glasshouse.semsim.fit import Judged
+from glasshouse.semsim.fit import Judged, Recipe
 from glasshouse.studies.judgements import Judgements
 from glasshouse.studies.measuring import measured
 
@@ -55,29 +57,31 @@ def _squashed(signs: Tensor, shares: Tensor) -> Tensor:
     return torch.sigmoid(start + slope * signs.double()).float()
 
 
-def taught(judgements: Judgements, graded: Tensor) -> Judged:
-    """Judged guesses for training, each original with two decoys more: another original and its own mean colour."""
+def taught(judgements: Judgements, graded: Tensor, recipe: Recipe) -> Judged:
+    """Judged guesses for training, each original with two decoys more: another original and its own mean colour.
+
+    Originals that the recipe holds out are decoys of one another, never of those that teach.
+    """
     pictures = [original.picture for original in judgements.originals]
     guesses = [guess.picture for guess in judgements.guesses]
     Judged(pictures, guesses, judgements.owners, graded).refuse_useless()  # decoys would hide that votes are one-sided
-    others = [pictures[other] for other in _others(judgements)]
+    parts = recipe.parts(len(pictures), torch.Generator().manual_seed(recipe.seed))
+    pairs = sorted(pair for part in parts for pair in _others(judgements, part.sort().values.tolist()))
     grey = [picture.mean((1, 2), keepdim=True).expand_as(picture) for picture in pictures]
-    everyone = torch.arange(len(pictures))
+    owners = torch.tensor([own for own, _ in pairs], dtype=torch.long)
     return Judged(
         originals=pictures,
-        guesses=[*guesses, *others, *grey],
-        owners=torch.cat([judgements.owners, everyone, everyone]),
-        values=torch.cat([graded, torch.zeros(2 * len(pictures))]),
+        guesses=[*guesses, *(pictures[other] for _, other in pairs), *grey],
+        owners=torch.cat([judgements.owners, owners, torch.arange(len(pictures))]),
+        values=torch.cat([graded, torch.zeros(len(pairs) + len(pictures))]),
     )
 
 
-def _others(judgements: Judgements) -> list[int]:
-    """For each original the next one that shows something else: of its class, else of its data set, else any."""
+def _others(judgements: Judgements, places: list[int]) -> Iterator[tuple[int, int]]:
+    """Each of some originals and the next that shows something else: of its class, else of its data set, else any."""
     originals = judgements.originals
-    found = []
-    for own, original in enumerate(originals):
-        turn = [(own + step) % len(originals) for step in range(1, len(originals))]
-        kin = [other for other in turn if originals[other].dataset == original.dataset]
-        alike = [other for other in kin if originals[other].class_name == original.class_name]
-        found.append((alike or kin or turn or [own])[0])
-    return found
+    for place, own in enumerate(places):
+        turn = [*places[place + 1 :], *places[:place]]
+        kin = [other for other in turn if originals[other].dataset == originals[own].dataset]
+        alike = [other for other in kin if originals[other].class_name == originals[own].class_name]
+        yield from ((own, other) for other in (alike or kin or turn)[:1])

@@ -52,9 +52,9 @@ def torch_state(path: Path) -> Mapping[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        # torch's own text is left out, for it advises to open the file all the same
         raise WeightsError(
-            f"{path.name} is not a plain state dictionary ({first}). A pickle of a whole model can run anything, so it "
+            f"{path.name} is not a plain state dictionary. A pickle of a whole model can run anything, so it "
             f"is not opened. Where the model was trained, run: from safetensors.torch import save_file; "
             f"save_file(model.state_dict(), '{_converted(path)}')"
         ) from error

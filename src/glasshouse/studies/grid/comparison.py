@@ -11,7 +11,7 @@ from pathlib import Path
 from glasshouse.errors import StudyError
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.studies.grid.lines import Line, lines
-from glasshouse.studies.results import interval_json
+from glasshouse.studies.rows import interval_json
 from glasshouse.types import JSON, Interval
 
 SCHEMA = 1

@@ -22,7 +22,6 @@ from glasshouse.studies.grid.targets import weights_file
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.public import save_public
-from glasshouse.studies.results import Table
 from glasshouse.studies.runner import Summary, singly, work_off
 from glasshouse.studies.scoring import measures, score
 from glasshouse.studies.study import (
@@ -35,6 +34,7 @@ from glasshouse.studies.study import (
 )
 from glasshouse.studies.subjects import Subject
 from glasshouse.studies.suitable import audited_networks, suitable_attacks
+from glasshouse.studies.table import Table
 from glasshouse.studies.tuning import tuned_cases
 
 

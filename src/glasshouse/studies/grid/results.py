@@ -13,7 +13,8 @@ from glasshouse.files import write_atomic
 from glasshouse.store import CaseRecord
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.grid.targets import Target
-from glasshouse.studies.results import Failed, Identified, Row, Setup, Spent, Table, interval_json, row_json, setup_json
+from glasshouse.studies.rows import Failed, Identified, Row, Setup, Spent, interval_json, row_json, setup_json
+from glasshouse.studies.table import Table
 from glasshouse.types import JSON, finite_or_none
 from glasshouse.versions import versions
 

@@ -38,7 +38,8 @@ def laptop() -> Grid:
 
     The network has no batch norm and smooth activations, so that undefended images are recognisable after few steps;
     the gentle rate keeps it from saturating, and few hidden units keep Soteria, which asks for the derivative of each,
-    within minutes. Each attack is tuned on two public images.
+    within minutes. One attack reads what is shared, tuned on two public images; the other sees the trained weights
+    alone. DLG wants no pooling, GradAttack batch norm, CAFE, R-GAP and imprint networks of their own.
     """
     return Grid(
         title="Defenses, laptop scale",
@@ -51,7 +52,7 @@ def laptop() -> Grid:
         training_batch=16,
         lr=0.01,
         images=8,
-        attacks=("invgrad:steps=300,tv=0.03,lr=0.03,annealed=false",),
+        attacks=("invgrad:steps=300,tv=0.03,lr=0.03,annealed=false", "model_inversion"),
         defenses=DEFENSES,
         paired=True,
         metrics=METRICS,

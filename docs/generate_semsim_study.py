@@ -1,0 +1,166 @@
+"""The study behind SemSim: what it found into docs/results/semsim-study.json and pictures, then the page from them.
+
+python docs/generate_semsim_study.py EVALUATION_DIR... STUDY...; without arguments only the page is written. Directories
+that hold evaluation.json (``glasshouse semsim evaluate --out``) are evaluations, the others studies of the presets
+``semsim``, ``semsim_gradattack``, ``semsim_dlg`` and ``semsim_cafe``. Both may be unfinished: the page says what is
+missing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from semsim_study_page import DATASETS, FOLDER, PICTURE, page
+
+from glasshouse import data
+from glasshouse.errors import DataError
+from glasshouse.functional.intervals import share_interval
+from glasshouse.metrics import create
+from glasshouse.reports.semsim import draw_ablation, draw_contradictions, draw_judged
+from glasshouse.store import Location, Store
+from glasshouse.studies.judgements import TESTERS, Judgements, kind_of, read
+from glasshouse.studies.measuring import measured
+from glasshouse.studies.ordering import contradictions, orderings
+from glasshouse.studies.reading import read_grid
+from glasshouse.studies.semsim import whose
+
+RESULTS = FOLDER / "semsim-study.json"
+PAGE = FOLDER / "semsim.md"
+METRICS = ("psnr", "mse", "ssim", "lpips")
+
+
+def export(evaluations: list[Path], studies: list[Path]) -> None:
+    """Keep what was found: shares and correlations, no vote and no image but for the thumbnails of pictures."""
+    tests = [one for folder in evaluations for one in _tests(folder)]
+    ablations = [folder / "ablation.json" for folder in evaluations if (folder / "ablation.json").is_file()]
+    found = {
+        "targets": [row for study in studies for row in targets(study)],
+        "recognised": [row for study in studies for row in recognised(study)],
+        "tests": tests,
+        "ablation": json.loads(ablations[0].read_text()) if ablations else None,
+    }
+    RESULTS.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
+    for old in FOLDER.glob(PICTURE.format("*")):
+        old.unlink()
+    if ablations:
+        _keep("ablation", draw_ablation(found["ablation"]["rows"]))
+    for folder in evaluations:
+        for room in sorted(folder.glob("data-set-*")):
+            _keep(room.name.replace("data-set-", "order-"), _read(room / "order-0.png"))
+            if room.name == f"data-set-{DATASETS[0]}":
+                _keep("metrics", _read(room / "metric-against-metric.png"))
+                scatters = (room / f"metric-against-{who}.png" for who in ("classifiers", "human"))
+                _keep("judges", next((content for file in scatters if (content := _read(file))), None))
+    for study in studies:
+        draw(study)
+
+
+def _tests(folder: Path) -> list[dict]:
+    """The tests of an evaluation, without what is kept of single models."""
+    found = json.loads((folder / "evaluation.json").read_text())
+    kept = []
+    for test in found["tests"]:
+        correlation = test["correlation"]
+        if correlation is not None:
+            one = {key: value for key, value in correlation.items() if not isinstance(value, (dict, list))}
+            metrics = {name: dict(metric, means=None) for name, metric in correlation["metrics"].items()}
+            test = test | {"correlation": one | {"metrics": metrics, "models": len(correlation["recognised"])}}
+        kept.append(test | {"teachers": found["teachers"], "testers": found["testers"]})
+    return kept
+
+
+def _read(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
+
+
+def _keep(name: str, content: bytes | None) -> None:
+    if content is not None:
+        (FOLDER / PICTURE.format(name)).write_bytes(content)
+
+
+def targets(study: Path) -> list[dict]:
+    """Of each data set of a study: how right its networks are at each checkpoint, and how many cases are finished."""
+    grid = read_grid(study)
+    store = Store(Location.of(study).database)
+    networks, cases = store.targets(), [case for case in store.cases() if case.planned]
+    store.close()
+    rows = []
+    for dataset in grid.datasets:
+        own = [one for one in networks if one.planned and one.described["dataset"] == dataset]
+        right = [share for one in own if one.state == "done" for share in one.outcome["accuracy"].values()]
+        states = [case.state for case in cases if case.described["dataset"] == dataset]
+        rows.append(
+            {
+                "dataset": dataset,
+                "attacks": list(grid.attacks),
+                "models": list(grid.models),
+                "classes": len(data.load(dataset, split="test").class_names),
+                "networks": len(own),
+                "right": sorted(right),
+                "done": states.count("done"),
+                "failed": states.count("failed"),
+                "left": states.count("pending"),
+            }
+        )
+    return rows
+
+
+def judged(study: Path) -> Judgements | None:
+    """The judgements by which a study is tested; None where there are none yet."""
+    kind = kind_of([study], None)
+    try:
+        found = read([study], kind, None if kind == "human" else TESTERS)
+    except DataError:
+        return None
+    return found.only(lambda guess: guess.attacked)
+
+
+def recognised(study: Path) -> list[dict]:
+    """Of each data set of a study: how many reconstructions more than half of the judges recognised."""
+    found = judged(study)
+    rows = []
+    for dataset in read_grid(study).datasets if found is not None else ():
+        some = found.only(lambda guess, dataset=dataset: found.dataset_of(guess) == dataset)
+        if some.guesses:
+            hits = sum(guess.share > 0.5 for guess in some.guesses)
+            share = share_interval(hits, len(some.guesses))
+            attack = sorted({str(guess.facts["attack"]) for guess in some.guesses})
+            rows.append(
+                {"dataset": dataset, "attacks": attack, "judges": whose(some), "originals": len(some.originals)}
+                | {"share": share.mean, "low": share.low, "high": share.high, "images": share.images}
+            )
+    return rows
+
+
+def draw(study: Path) -> None:
+    """Figures 1 and 5 of the first data set in which judges recognised some reconstructions only."""
+    found = judged(study)
+    for dataset in found.datasets if found is not None else ():
+        some = found.only(lambda guess, dataset=dataset: found.dataset_of(guess) == dataset)
+        values = {name: measured(some, name).double().numpy() for name in METRICS}
+        turned = {name: one if create(name).leaks_when == "high" else -one for name, one in values.items()}
+        rows = orderings(some, values["psnr"], -values["psnr"])
+        pairs = contradictions(some, turned)
+        attack = str(some.guesses[0].facts["attack"]).partition(":")[0]
+        if rows:
+            _keep(f"judged-{attack}", draw_judged(rows))
+        if pairs:
+            _keep(f"contradictions-{attack}", draw_contradictions(pairs))
+        if rows or pairs:
+            return
+
+
+def main() -> None:
+    """Write the results where directories are given, and the page."""
+    folders = [Path(folder) for folder in sys.argv[1:]]
+    if folders:
+        evaluations = [folder for folder in folders if (folder / "evaluation.json").is_file()]
+        export(evaluations, [folder for folder in folders if folder not in evaluations])
+    if RESULTS.is_file():
+        PAGE.write_text(page(json.loads(RESULTS.read_text())), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The page of the study behind SemSim, from docs/results/semsim-study.json and the pictures beside it."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from glasshouse import data
+
+FOLDER = Path(__file__).parent / "results"
+PICTURE = "semsim-study-{}.png"
+BETTER = 5  # times chance that a network must be right
+POINTS = 56  # models that should stand behind a correlation
+SHARES = (0.25, 0.75)  # between which the share that is recognised should lie
+DATASETS = ("cifar100", "caltech101", "imagenette", "orl_faces", "stanford_dogs")
+ATTACKS = ("dlg", "cafe", "gradattack")
+
+#: |rho| and |tau| against people as the SemSim paper prints them: table 1 (CelebA where we have ORL faces) and table 2.
+HEADS = ("psnr", "mse", "ssim", "lpips", "fid", "semsim")
+PRINTED = {
+    "cifar100": (".670/.473", ".618/.429", ".394/.290", ".513/.398", ".736/.560", ".864/.714"),
+    "caltech101": (".697/.556", ".735/.553", ".722/.524", ".513/.407", ".224/.156", ".818/.689"),
+    "imagenette": (".538/.435", ".640/.553", ".643/.511", ".654/.592", ".479/.425", ".826/.701"),
+    "orl_faces": (".750/.560", ".735/.553", ".685/.526", ".582/.451", ".152/.099", ".826/.692"),
+    "stanford_dogs": (".402/.354", ".397/.274", ".478/.305", ".503/.393", ".397/.320", ".712/.594"),
+    "dlg": (".652/.486", ".637/.417", ".407/.286", ".548/.429", ".727/.524", ".875/.734"),
+    "cafe": (".710/.539", ".692/.426", ".587/.332", ".679/.476", ".693/.474", ".886/.751"),
+    "gradattack": (".683/.494", ".694/.498", ".575/.350", ".684/.453", ".720/.482", ".844/.726"),
+}
+
+
+TRAINED = ["data set", "networks", "attack", "trained", "accuracy: least, median, most", "chance", "enough", "attacked"]
+RECOGNISED = ["data set", "attack", "originals", "reconstructions", "recognised", "within", "judges"]
+AREAS = ["AUC within original", "AUC within model"]
+AGREEMENT = ["metric", "rho", "tau", *AREAS, "resolved pairs", "paper: size of rho/tau"]
+TABLES = {"data set": "Table 1: data sets that SemSim never saw", "attack": "Table 2: unseen attacks"}
+
+ASKED = (
+    "Do metrics rank models as judges do? Fourteen models of each data set, two networks by seven training recipes, "
+    "each at several checkpoints, are attacked; judges say what they recognise; each metric's ranking of the models is "
+    "held against theirs. Made by `docs/generate_semsim_study.py` from studies of the presets `semsim`, "
+    "`semsim_gradattack`, `semsim_dlg` and `semsim_cafe` at laptop scale ([how](../semsim.md#the-study-behind-it))."
+)
+NOBODY = (
+    "**No person judged here**: classifiers stand in for people, and those that test never teach. What the paper "
+    "prints is about people."
+)
+LEARNED = (
+    "Accuracy on test images, over all networks and checkpoints. A network has learned enough for a target where it is "
+    f"right {BETTER} times as often as chance; the column *enough* counts those checkpoints."
+)
+DEVIATIONS = (
+    "Deviations from the paper: 32 px, small networks, few images and steps; ORL faces for CelebA; DLG needs a smooth "
+    "network and CAFE one that is cut over workers, so that each attacks fourteen variants of its own."
+)
+SEEN = (
+    "Reconstructions that more than half of the testing judges recognise, with Wilson's interval. A ranking means "
+    f"little unless {SHARES[0]:.0%} to {SHARES[1]:.0%} are recognised: the column *within*."
+)
+CAPTIONS = {
+    "contradictions-*": "Figure 1: metrics say that the first reconstruction shows more, judges the second",
+    "metrics": f"Figure 3A: metric against metric, {DATASETS[0]}",
+    "judges": f"Figure 3B: metric against judges, {DATASETS[0]}",
+    "judged-*": "Figure 5: reconstructions by PSNR, and whether judges recognised them",
+    "order-*": "Figure 6: the same reconstructions in the order of PSNR and of SemSim, which never saw the data set",
+    "ablation": "Figures 7 and 9: training originals, backbone, loss and margin",
+}
+
+
+def table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    """A table in Markdown."""
+    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)]
+
+
+def value(found: dict, name: str) -> str:
+    """A figure with its interval."""
+    if found.get(name) is None:
+        return "n/a"
+    ends = ("n/a" if found[f"{name}_{end}"] is None else f"{found[f'{name}_{end}']:.3f}" for end in ("low", "high"))
+    return f"{found[name]:.3f} [{', '.join(ends)}]"
+
+
+def learned(found: list[dict]) -> list[list[str]]:
+    """A row for each data set of each study: how right its networks are, against chance."""
+    rows = []
+    for one in found:
+        chance, right = 1 / one["classes"], one["right"]
+        enough = sum(share >= BETTER * chance for share in right)
+        spread = f"{right[0]:.1%}, {statistics.median(right):.1%}, {right[-1]:.1%}" if right else "none trained yet"
+        cases = f"{one['done']} of {one['done'] + one['left'] + one['failed']}"
+        named = [", ".join(f"`{name}`" for name in one[names]) for names in ("models", "attacks")]
+        row = [f"`{one['dataset']}`", *named, str(one["networks"]), spread, f"{chance:.1%}"]
+        rows.append([*row, f"{enough} of {len(right)}", cases + (f", {one['failed']} failed" if one["failed"] else "")])
+    return rows
+
+
+def shown(found: list[dict]) -> list[list[str]]:
+    """A row for each data set of each study: what judges recognised."""
+    rows = []
+    for one in found:
+        named = f"`{one['dataset']}`", ", ".join(f"`{name}`" for name in one["attacks"])
+        share = f"{one['share']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+        between = "yes" if SHARES[0] <= one["share"] <= SHARES[1] else "**no**"
+        rows.append([*named, str(one["originals"]), str(one["images"]), share, between, one["judges"]])
+    return rows
+
+
+def agreement(test: dict) -> list[str]:
+    """Every metric against the judges on what was left out of training, beside what the paper prints."""
+    head = f"### {test['left_out']}"
+    if test["correlation"] is None:
+        return [head, "", f"No test: {test['failed']}", ""]
+    found = test["correlation"]
+    printed = dict(zip(HEADS, PRINTED.get(test["left_out"], ()), strict=False))
+    rows = []
+    for name, one in found["metrics"].items():
+        figures = [value(one, part) for part in ("rho", "tau", "auc_within_original", "auc_within_model")]
+        resolved = one["resolved_accuracy"]
+        rows.append([name, *figures, "n/a" if resolved is None else f"{resolved:.3f}", printed.get(name, "")])
+    rows.append(["item difficulty", "n/a", "n/a", "n/a", value(found, "difficulty_auc_within_model"), "n/a", ""])
+    few = "" if found["models"] >= POINTS else f" (**fewer than {POINTS}**)"
+    facts = [
+        f"{found['models']} model points{few}, {found['images']} reconstructions.",
+        f"SemSim learned from {test['trained_guesses']} guesses of {test['trained_originals']} originals.",
+        f"Votes resolve {found['resolved_pairs']} of {found['pairs']} pairs of models.",
+        *(f"Without {name}: {why}." for name, why in test["missing"].items()),
+    ]
+    return [head, "", " ".join(facts), "", *table(AGREEMENT, rows), ""]
+
+
+def missing(found: dict) -> list[str]:
+    """What the study was to show and does not yet."""
+    tests = {(test["axis"], test["left_out"]) for test in found["tests"] if test["correlation"] is not None}
+    lines = [f"table 1: {name}" for name in DATASETS if ("data set", name) not in tests]
+    lines += [f"table 2: {name}" for name in ATTACKS if ("attack", name) not in tests]
+    for one in found["targets"]:
+        if one["left"] or one["failed"] or not one["done"]:
+            cases = one["left"] + one["failed"]
+            lines.append(f"{', '.join(one['attacks'])} on {one['dataset']}: {cases or 'all'} cases are not attacked")
+    if found["ablation"] is None:
+        lines.append("figures 7 and 9: nothing was ablated")
+    return lines
+
+
+def pictures(found: dict) -> list[str]:
+    """The figures of the paper that there are, each with what it shows, and whose images they are."""
+    lines = []
+    for pattern, caption in CAPTIONS.items():
+        for file in sorted(FOLDER.glob(PICTURE.format(pattern))):
+            subject = f" ({file.stem.rpartition('-')[2]})" if "*" in pattern else ""
+            lines += [f"![{caption}{subject}]({file.name})", "", f"{caption}{subject}", ""]
+    names = sorted({one["dataset"].partition(":")[0] for one in found["targets"]})
+    terms = (f"{name}: {data.datasets.get(name).terms}" for name in names if name in data.datasets.names())
+    return ["## Pictures", "", *lines, f"Images: {'; '.join(terms)}.", ""] if lines else []
+
+
+def introduction(found: dict) -> list[str]:
+    """What is asked, who judged, and what is not there yet."""
+    judges = sorted({(test["teachers"], test["testers"]) for test in found["tests"]})
+    people = any(testers.startswith("human") for _, testers in judges)
+    lines = ["# The study behind SemSim", "", ASKED, ""]
+    for teachers, testers in judges:
+        lines += [f"Taught by {teachers}; tested by {testers}.", ""]
+    lines += [] if people else [NOBODY, ""]
+    absent = missing(found)
+    return [*lines, "## Not there yet", "", *(f"- {one}" for one in absent), ""] if absent else lines
+
+
+def page(found: dict) -> str:
+    """The page of results."""
+    lines = [
+        *introduction(found),
+        *("## What was attacked", "", LEARNED, "", *table(TRAINED, learned(found["targets"])), "", DEVIATIONS, ""),
+        *("## What judges recognised", "", SEEN, "", *table(RECOGNISED, shown(found["recognised"])), ""),
+    ]
+    for axis, title in TABLES.items():
+        some = [test for test in found["tests"] if test["axis"] == axis]
+        lines += [f"## {title}", "", "Signed; 95 % intervals over models.", ""] if some else []
+        lines += [line for test in some for line in agreement(test)]
+    return "\n".join([*lines, *pictures(found)]).rstrip() + "\n"

@@ -1,0 +1,28 @@
+"""GradAttack on the CIFAR-100 models of the study behind SemSim (SemSim paper, table 2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.presets import semsim
+
+
+def laptop() -> Grid:
+    """The same models, and four images of each; weights of the priors by looking at a few other images."""
+    return replace(
+        semsim.laptop(),
+        title="SemSim, GradAttack, laptop scale",
+        datasets=("cifar100",),
+        images=4,
+        attacks=("gradattack:steps=200,preset=own,tv=0.03,bn=0.001",),
+    )
+
+
+def paper() -> Grid:
+    """The published protocol, for a cluster, in the authors' stronger setting."""
+    return replace(
+        semsim.paper(),
+        title="SemSim, GradAttack, as published",
+        attacks=("gradattack:preset=strong,steps=10000",),
+    )

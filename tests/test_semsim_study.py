@@ -1,0 +1,76 @@
+"""The page of the study behind SemSim says whose judgements it rests on, how many models, and what is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+FIGURES = ("rho", "tau", "auc_within_original", "auc_within_model")
+
+
+@pytest.fixture(scope="module")
+def pages():
+    file = Path(__file__).parents[1] / "docs" / "semsim_study_page.py"
+    spec = importlib.util.spec_from_file_location("semsim_study_page", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def outcome(left_out, models=None, *, axis="data set", testers="classifier: inception lineup 2"):
+    """One test of an evaluation as the study keeps it; without models there was none."""
+    metric = {f"{name}{end}": 0.5 for name in FIGURES for end in ("", "_low", "_high")} | {"resolved_accuracy": None}
+    found = {"metrics": {"psnr": metric, "semsim": metric}, "models": models, "images": 96, "resolved_pairs": 3}
+    facts = {
+        "axis": axis,
+        "left_out": left_out,
+        "trained_originals": 9,
+        "trained_guesses": 90,
+        "missing": {"fid": "few"},
+    }
+    return facts | {
+        "teachers": "classifier: alexnet lineup 2",
+        "testers": testers,
+        "failed": None if models else "one-sided",
+        "correlation": found | {"pairs": 6, "difficulty_auc_within_model": None} if models else None,
+    }
+
+
+def study(*tests, left=3, right=(0.01, 0.05, 0.09)):
+    target = {"dataset": "cifar100", "attacks": ["invgrad"], "models": ["resnet20"], "classes": 100, "networks": 14}
+    seen = {"dataset": "cifar100", "attacks": ["invgrad"], "judges": "classifier: two", "originals": 8, "images": 90}
+    return {
+        "targets": [target | {"right": list(right), "done": 5, "failed": 0, "left": left}],
+        "recognised": [seen | {"share": 0.1, "low": 0.05, "high": 0.2}],
+        "tests": list(tests),
+        "ablation": None,
+    }
+
+
+def test_what_is_missing_is_said(pages):
+    page = pages.page(study(outcome("cifar100", 12), outcome("orl_faces"), outcome("dlg", 60, axis="attack")))
+    missing = page.partition("## Not there yet")[2].partition("##")[0]
+    for name in ("table 1: orl_faces", "table 2: cafe", "invgrad on cifar100: 3 cases", "figures 7 and 9"):
+        assert name in missing
+    assert "table 1: cifar100" not in missing
+    assert "table 2: dlg" not in missing
+    assert "12 model points (**fewer than 56**)" in page
+    assert "60 model points, 96" in page
+    assert "No test: one-sided" in page
+
+
+def test_targets_and_shares_are_held_against_what_was_asked(pages):
+    page = pages.page(study())
+    assert "| 1.0%, 5.0%, 9.0% | 1.0% | 2 of 3 | 5 of 8 |" in page  # two are right five times as often as chance
+    assert "| 0.100 [0.050, 0.200] | **no** |" in page
+
+
+def test_classifiers_are_never_called_people_and_the_papers_figures_stand_beside(pages):
+    page = pages.page(study(outcome("cifar100", 56)))
+    assert "**No person judged here**" in page
+    assert "human" not in page
+    assert "| semsim | 0.500 [0.500, 0.500] |" in page
+    assert ".864/.714" in page
+    assert "No person" not in pages.page(study(outcome("cifar100", 56, testers="human: 5 people")))
