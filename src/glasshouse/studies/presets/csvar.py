@@ -10,9 +10,11 @@ from glasshouse.studies.federations.plan import Federations
 
 DEFENSES = ("none", "image_noise:sigma=50", "csvar", "csvar_exchange", "pixelate:factor=4")
 LIGHT = ("shufflenet_v2", "mobilenet_v2")
+PUBLISHED = tuple(f"{name}:stem=imagenet" for name in LIGHT)  # for 64 px; a small stem takes eight times as long
+RESNET = "resnet50:stem=imagenet"
 SMALL = "tanhnet:hidden=40"  # for shadow models: each costs as much as the federation that they are shadows of
 #: Does it take a shuffle to hide members, or would clients that shift and mirror images do.
-CONTROLS = tuple(f"{dataset} | {LIGHT[0]} | none | augment" for dataset in ("orl_faces:size=64", "cifar10"))
+CONTROLS = tuple(f"{data} | {PUBLISHED[0]} | none | augment" for data in ("orl_faces:size=64", "cifar10:size=64"))
 SHADOWED = tuple(f"cifar10 | {SMALL} | {defense} | shadows" for defense in ("none", "csvar"))
 
 
@@ -20,27 +22,27 @@ def laptop() -> Federations:
     """Trimmed images and rounds; the light networks with three seeds, ResNet50 and the small network with one."""
     return Federations(
         title="CSVAR, laptop scale",
-        datasets=("orl_faces:size=64", "mnist:size=32", "cifar10"),
-        models=LIGHT,
+        datasets=("orl_faces:size=64", "mnist:size=64", "cifar10:size=64"),
+        models=PUBLISHED,
         defenses=DEFENSES,
         extra=(
-            *(f"orl_faces:size=64 | resnet50 | {defense}" for defense in DEFENSES),
+            *(f"orl_faces:size=64 | {RESNET} | {defense}" for defense in DEFENSES),
             "mnist:size=32 | lenet | none",
             "mnist:size=32 | lenet | dp_sgd:epsilon=8",
             *CONTROLS,
             *SHADOWED,
         ),
-        single=("resnet50", SMALL),
+        single=(RESNET, SMALL),
         seeds=(0, 1, 2),
         clients=4,
-        rounds=15,
+        rounds=20,
         local_epochs=2,
-        batch=16,
-        lr=0.02,
+        batch=8,
+        lr=0.05,
         momentum=0.9,
-        images=2000,
+        images=1000,
         shadow_membership=("lira:shadows=16", "rmia:shadows=16", "shokri:shadows=16"),
-        watched=(3, 6, 9, 12),
+        watched=(4, 8, 12, 16),
     )
 
 
