@@ -34,7 +34,7 @@ def test_files_and_numbers(plan, tmp_path):
     result, summary = run(plan, tmp_path / "study")
     assert (summary.done, summary.left, summary.failed) == (4, 0, 0)
     found = json.loads((tmp_path / "study" / "audit.json").read_text())
-    assert found["schema"] == 1
+    assert found["schema"] == 2
     assert len(found["rows"]) == 2 * 3
     assert len(found["per_image"]) == 2 * 3 * 2
     for row in found["rows"]:
