@@ -64,7 +64,7 @@ def page() -> str:
         parts += [f"- {sentence}" for sentence in sentences]
         parts.append(f"\n![{found['title']}]({file.stem}.png)\n")
         parts.append(f"Images: {settings['dataset']}; terms: {settings['terms']}.\n")
-        head_row = ["defense", "attack", "round", "batch norm", "labels right", "signal to noise", "seen"]
+        head_row = ["defense", "attack", "round", "batch norm", "labels right", "signal to noise", "seen", "told apart"]
         parts.append("| " + " | ".join([*head_row, *(column.label for column in shown)]) + " |")
         parts.append("|" + "---|" * (len(head_row) + len(shown)))
         for line in lines(found):
@@ -72,11 +72,12 @@ def page() -> str:
             right = "" if threat["labels_right"] is None else f"{threat['labels_right']:.0%}"
             noise = "untouched" if threat["snr_db"] is None else f"{threat['snr_db']:.1f} dB"
             cells = [f"{one.text} ({one.interval})" if one.interval else one.text for one in line.cells]
-            words = [line.name[0], line.name[1], threat["round"], threat["batchnorm"], right, noise, line.seen]
+            words = [line.name[0], line.name[1], threat["round"], threat["batchnorm"], right, noise]
+            words += [line.seen, line.told]
             parts.append("| " + " | ".join([*words, *cells]) + " |")
         floor = {row["metric"]: cell(row) for row in found["floor"]}
         cells = [f"{floor[c.metric].text} ({floor[c.metric].interval})" if c.metric in floor else "n/a" for c in shown]
-        parts.append("| floor | mean colour | | | | | | " + " | ".join(cells) + " |\n")
+        parts.append("| floor | mean colour | | | | | | | " + " | ".join(cells) + " |\n")
         parts += [f"- failed: {one['defense']}, {one['attack']}: {one['reason']}" for one in found["failures"]]
     return "\n".join(parts) + "\n"
 
