@@ -15,6 +15,7 @@ from glasshouse.semsim import eyes, judges
 from glasshouse.semsim.eyes import Eye
 from glasshouse.store import DATABASE_FILE, Votes
 from glasshouse.studies import judging, panel
+from glasshouse.studies.judgements import read
 from glasshouse.studies.judging import judge, skills
 
 
@@ -119,6 +120,28 @@ def test_who_learned_from_other_things_is_somebody_else(tmp_path):
     assert {name for (name, _), *_ in after - before} == {f"near lineup 2 {second}"}
     assert judges.make_of(f"near lineup 2 {second}") == "near lineup 2"
     assert judge(study, eyes=("near",)) == judging.Cast(0, 30)
+
+
+def test_judges_of_one_make_have_one_vote_and_it_is_the_newest(tmp_path):
+    study = study_of("photos", tmp_path / "photos", 24)
+    for seed in (0, 1, 0):
+        judge(study, eyes=("near", "far"), seed=seed)
+    judge(study, eyes=("near",), degraded=1)  # on these the newest has no vote
+    newest = {skill["eye"]: skill["learned"] for skill in skills(study)}
+    grades = {(who, item.case_key, item.place): vote.grade for (who, _), item, vote in cast(study)}
+    found = read([study], "classifier")
+    assert found.voters == ("far lineup 2", "near lineup 2")
+    for guess in found.guesses:
+        own = ["near lineup 2"] if guess.case_key.startswith("degraded") else list(found.voters)
+        assert sorted(guess.hits) == sorted(guess.grades) == sorted(own)
+        for name in own:
+            learned = f" {newest[name.split()[0]]}" if guess.attacked else ""
+            assert guess.grades[name] == grades[name + learned, guess.case_key, guess.place]
+
+
+@pytest.mark.parametrize("name", ["Anna Maria de Silva", "clip vit b 32", "near lineup 2"])
+def test_others_have_their_own_names(name):
+    assert judges.make_of(name) == name
 
 
 def test_judges_from_before_this_was_written_down_go_on_under_their_names(tmp_path):

@@ -87,9 +87,9 @@ def _refuse_huge(defended: Gradients, defense: Defense) -> None:
     huge = [value for value in defended.values() if not bool((value.abs() <= LARGEST).all())]  # NaN is no less either
     if huge:
         raise SettingError(
-            f"Behind {defense.complete_spec} the message holds numbers as large as {huge[0].abs().max():.1g}, too large "
-            "to compute with in single precision: the defense is far stronger than any training could bear; use a "
-            "weaker one."
+            f"Behind {defense.complete_spec} the message holds numbers as large as {huge[0].abs().max():.1g}, too "
+            "large to compute with in single precision: the defense is far stronger than any training could bear; "
+            "use a weaker one."
         )
 
 
