@@ -11,6 +11,7 @@ from tests.judged_study import make_study, write
 
 from glasshouse import data
 from glasshouse.errors import SettingError, StudyError
+from glasshouse.files import sole_owner
 from glasshouse.semsim import eyes, judges
 from glasshouse.semsim.eyes import Eye
 from glasshouse.store import DATABASE_FILE, Votes
@@ -154,6 +155,26 @@ def test_judges_from_before_this_was_written_down_go_on_under_their_names(tmp_pa
     assert judge(study, eyes=("near",), degraded=1) == judging.Cast(10, 30)
     assert skills(study) == [whole]
     assert {name for (name, _), *_ in cast(study)} == {"near lineup 2"}
+
+
+def test_judges_from_before_this_was_written_down_are_those_of_the_usual_seed(digits):
+    judge(digits, eyes=("near",))
+    notes = digits / panel.FOLDER / judging.SKILLS_FILE
+    old = [{fact: value for fact, value in one.items() if fact not in ("learned", "shape")} for one in skills(digits)]
+    notes.write_text(json.dumps({"schema": 2, "judges": old}))
+    assert judge(digits, eyes=("near",), seed=1) == judging.Cast(60, 0)
+    assert judge(digits, eyes=("near",)) == judging.Cast(0, 30)
+    assert skills(digits)[:2] == old
+    new = {f"near {one['way']} 2 {one['learned']}" for one in skills(digits)[2:]}
+    assert {name for (name, _), *_ in cast(digits)} == new | {"near lineup 2", "near probe 2"}
+    assert json.loads(notes.read_text())["schema"] == judging.SCHEMA > 2
+
+
+def test_judges_of_two_runs_never_sit_at_once(tmp_path):
+    study = study_of("photos", tmp_path / "photos", 24)
+    with sole_owner(study / panel.FOLDER), pytest.raises(StudyError, match=r"Another run is working on .*judges"):
+        judge(study, eyes=("near",))
+    assert cast(study) == []
 
 
 def test_degraded_copies_are_judged_as_well_and_the_same_each_time(digits, tmp_path):
