@@ -27,9 +27,9 @@ from glasshouse.attacks.engine.tape import Tape
 from glasshouse.attacks.invgrad import InvGrad
 from glasshouse.data.crops import photo_crops
 from glasshouse.data.photos import NAMES
-from glasshouse.functional.intervals import mean_interval
+from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.metrics import create
-from glasshouse.studies.scoring import TIMES_CHANCE, identified, mean_colors
+from glasshouse.studies.scoring import beats_floor, identified, mean_colors
 from glasshouse.types import Interval
 
 TURNS = 5
@@ -153,21 +153,18 @@ def whole(pool: ProcessPoolExecutor, name: str, goal: Whole) -> list[Row]:
 
 
 def floor(guesses: Tensor, truth: Tensor) -> tuple[bool, str]:
-    """Whether guesses (N, C, H, W) beat the truths' own mean colours and tell their originals apart, and by how much.
-
-    Better in LPIPS, or in SSIM and PSNR; and nearer to their own original than to 100 others at five times chance.
-    """
+    """Whether guesses (N, C, H, W) beat mean colours of the truths and point to their originals, and by how much."""
     guesses, flat = guesses.clamp(0, 1), mean_colors(truth)
     lpips, ssim, decibel = (
         tuple(float(create(name)(truth, side).mean()) for side in (guesses, flat)) for name in ("lpips", "ssim", "psnr")
     )
-    right = int(identified(truth, guesses, others()).sum())
-    beaten = lpips[0] < lpips[1] or (ssim[0] > ssim[1] and decibel[0] > decibel[1])
+    right = share_interval(int(identified(truth, guesses, others()).sum()), len(truth))
+    better = {"lpips": lpips[0] < lpips[1], "ssim": ssim[0] > ssim[1], "psnr": decibel[0] > decibel[1]}
     told = (
         f"LPIPS {lpips[0]:.2f} (mean colours {lpips[1]:.2f}), SSIM {ssim[0]:.2f} ({ssim[1]:.2f}), "
-        f"PSNR {decibel[0]:.1f} ({decibel[1]:.1f}), {right} of {len(truth)} told from {OTHERS} others"
+        f"PSNR {decibel[0]:.1f} ({decibel[1]:.1f}), {right.mean:.0%} of {right.images} told from {OTHERS} others"
     )
-    return beaten and right / len(truth) >= TIMES_CHANCE / (OTHERS + 1), told
+    return beats_floor(better, right.low, 1 / (OTHERS + 1)) == "yes", told
 
 
 def others() -> Tensor:

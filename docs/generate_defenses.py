@@ -177,7 +177,7 @@ HOW = """## How each column is measured
 
 - **accuracy** on test images that nobody attacks. A network that learned from protected images may be asked about
   protected ones as well; the better way counts, and is named where it is not the plain one.
-- **seen**: told from a hundred others, and better than the image's own mean colour. No person was asked.
+- **seen**: told from a hundred others, and clearly better than the image's own mean colour. No person was asked.
 - **membership AUC**, **TPR at 1 % FPR**: the [loss attack](../membership/loss.md) on the images that the network was
   trained on, against test images; the stronger way to ask counts. 0.5 is guessing. With fewer than a hundred
   non-members a false positive rate of 1 % is not estimable.

@@ -110,7 +110,7 @@ def section(name: str, found: list[dict]) -> list[str]:
     """The table of one data set, undefended first."""
     found = sorted(found, key=lambda one: list(WORDS).index(one["plan"]["defense"]))
     plan, judged = found[0]["plan"], found[0]["forgery"]
-    titles = ["defense", "accuracy of the model", "beats the floor", "told from others"]
+    titles = ["defense", "accuracy of the model", "beats the floor", "most like the target"]
     titles += ["samples taken for the target", "in the best round"]
     for text in judged["nearness"]:
         titles += [
@@ -135,19 +135,21 @@ def section(name: str, found: list[dict]) -> list[str]:
         f"{percent(judged['accuracy_target'])} of those of the target; chance is {judged['chance']:.1%}. The nearest "
         f"of {judged['images_per_class']} images of each of {judged['classes']} classes is looked for; rank 1 means "
         "that no class is nearer than the target. For the floor, each sample is given one of the target's images of "
-        "its own, by the least squared error of all; the floor is that image's own mean colour, and others are "
-        f"{judged['beside']['others']} images of other classes. It beats the floor where the means are better in "
-        "LPIPS, and in SSIM or PSNR, and samples are told from others at five times chance.\n",
+        "its own, by the least squared error of all; the floor is that image's own mean colour. A sample is most like "
+        "the target where, of as many images of every class, the one that correlates most with it shows the target. "
+        "It beats the floor where the means are better in LPIPS, or in SSIM and PSNR, and samples are most like the "
+        "target at five times chance, even at the lower end of the interval.\n",
     ]
 
 
-def floor_beaten(beside: dict) -> str:
+def floor_beaten(forgery: dict) -> str:
     """Yes, or where samples are no better than mean colours of their images or than picking by chance."""
+    beside = forgery["beside"]
     better = {
         text: (value["mean"] > beside["floor"][text]["mean"]) == (metrics.get(text).leaks_when == "high")
         for text, value in beside["values"].items()
     }
-    return beats_floor(better, beside["told"]["mean"], beside["others"])
+    return beats_floor(better, beside["told"]["low"], forgery["chance"])
 
 
 def cells(one: dict) -> list[str]:
@@ -157,7 +159,7 @@ def cells(one: dict) -> list[str]:
     words = [
         WORDS[one["plan"]["defense"]],
         f"{one['accuracy'][-1]:.1%}",
-        floor_beaten(beside),
+        floor_beaten(forgery),
         percent(beside["told"]),
         percent(forgery["history"][-1]),
         f"{forgery['history'][best]['mean']:.0%} (round {best + 1})",

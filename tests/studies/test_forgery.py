@@ -54,16 +54,23 @@ def test_copies_of_a_class_are_nearest_to_it(scene, name, copied, rank):
 
 
 def test_samples_are_scored_beside_images_of_their_own(rng):
-    private, others = torch.rand(6, 1, 12, 12, generator=rng), torch.rand(20, 1, 12, 12, generator=rng)
+    private, images = torch.rand(6, 1, 12, 12, generator=rng), torch.rand(18, 1, 12, 12, generator=rng)
+    images[:6], of_target = private, torch.arange(18) < 6
     metrics = {"mse": metric("mse"), "ssim": metric("ssim")}
-    copies = beside(metrics, private.flip(0), private, others)
-    assert (copies.values["mse"].mean, copies.told.mean, copies.others) == (0, 1, 20)
+    copies = beside(metrics, private.flip(0), private, images, of_target)
+    assert (copies.values["mse"].mean, copies.told.mean) == (0, 1)
     flat = private.mean((1, 2, 3), keepdim=True).expand_as(private)
     slow = sum(float(metric("ssim")(one[None], two[None])) for one, two in zip(private, flat, strict=True)) / 6
     assert copies.floor["ssim"].mean == pytest.approx(slow, rel=1e-5)
-    noise = beside(metrics, torch.rand(9, 1, 12, 12, generator=rng), private, others)
-    assert noise.told.images == 6  # as many as there are images
-    assert noise.values["mse"].mean > noise.floor["mse"].mean
+    others = beside(metrics, images[6:], private, images, of_target)
+    assert others.told.mean == 0
+    assert others.values["mse"].images == 6  # as many as there are private images
+
+
+def test_noise_is_most_like_the_target_by_chance_only(rng):
+    private, noise = torch.rand(120, 1, 12, 12, generator=rng), torch.rand(300, 1, 12, 12, generator=rng)
+    found = beside({}, noise, private, torch.rand(100, 1, 12, 12, generator=rng), torch.arange(100) < 10)
+    assert found.told.low < 0.1 < found.told.high
 
 
 def test_every_class_has_as_many_images_to_be_near_to(rng):

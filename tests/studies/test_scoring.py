@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,8 +15,10 @@ from glasshouse.studies.pictures import save_picture, to_pixels
 from glasshouse.studies.plan import Plan
 from glasshouse.studies.results import collect
 from glasshouse.studies.runner import run
-from glasshouse.studies.scoring import MARGINS, identified, mean_colors, measures, score
+from glasshouse.studies.scoring import MARGINS, beats_floor, identified, mean_colors, measures, rule, score
 from glasshouse.studies.study import prepare
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +72,36 @@ def test_what_counts_as_seen(tmp_path, name, guess, expected):
     assert judged(tmp_path, guess) == [expected]
 
 
-def test_margins_are_those_the_docs_name():
-    assert MARGINS == {"ssim": 0.3, "psnr": 5.0, "lpips": 0.0}
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("threat-model.md", "in SSIM by more than {ssim:g} or in PSNR by more than {psnr:g} dB"),
+        ("tutorial.md", "in SSIM by {ssim:g} or PSNR by {psnr:g} dB"),
+        ("metrics/ssim.md", "by more than {ssim:g} in SSIM or by more than {psnr:g} dB in PSNR"),
+        ("metrics/psnr.md", "by more than {psnr:g} dB in PSNR or by more than {ssim:g} in SSIM"),
+    ],
+)
+def test_margins_are_those_the_docs_name(name, words):
+    assert words.format(**MARGINS) in (DOCS / name).read_text(encoding="utf-8")
+
+
+def test_the_rule_names_what_could_be_asked_for():
+    assert rule(MARGINS) == "in LPIPS, and by 0.3 in SSIM or by 5 dB in PSNR"
+    assert rule({"psnr": 5.0}) == "by 5 dB in PSNR"
+
+
+@pytest.mark.parametrize(
+    ("better", "told", "answer"),
+    [
+        ((True, False, False), 0.5, "yes"),
+        ((False, True, True), 0.5, "yes"),
+        ((False, True, False), 0.5, "no: LPIPS, SSIM or PSNR"),
+        ((True, True, True), 0.04, "no: telling originals apart"),
+        ((False, False, False), 0.0, "no: LPIPS, SSIM or PSNR, telling originals apart"),
+    ],
+)
+def test_what_beats_the_floor(better, told, answer):
+    assert beats_floor(dict(zip(("lpips", "ssim", "psnr"), better, strict=True)), told, 0.01) == answer
 
 
 def test_strong_noise_hides_what_none_shows(tmp_path):

@@ -106,8 +106,8 @@ def _show_forgery(console: Console, forgery: Forgery) -> None:
     console.print(
         f"A judge that never met the federation takes {percent(forgery.judged)} of its samples for class "
         f"{forgery.target} ({forgery.chance:.0%} by chance); it is right on {percent(forgery.accuracy)} of the "
-        f"clients' images, and on {percent(forgery.accuracy_target)} of those of the class. Beside an image of its own "
-        f"(floor: that image's mean colour) {percent(forgery.beside.told)} of the samples are more like it than like "
-        f"{forgery.beside.others} images of other classes.",
+        f"clients' images, and on {percent(forgery.accuracy_target)} of those of the class. The image most like it, of "
+        f"as many of every class, is one of the class for {percent(forgery.beside.told)} of the samples. The floor is "
+        "the mean colour of an image of the class, one for each sample.",
         markup=False,
     )

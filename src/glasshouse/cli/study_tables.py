@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from glasshouse.cli.tables import WIDE, cell, number
+from glasshouse.cli.tables import WIDE, cell, counts, number
 from glasshouse.studies.federations.comparison import Difference as FederatedDifference
 from glasshouse.studies.federations.results import behind
 from glasshouse.studies.grid.comparison import Difference
@@ -53,16 +53,15 @@ def show_result(result: GridResult) -> None:
     several = [name for name in ("datasets", "models") if len(getattr(grid, name)) > 1]
     heads = [name.removesuffix("s") for name in several]
     table = Table(title=f"{grid.title}: what could be seen (mean{', 95 % interval' if wide else ''})")
-    for name in (*heads, "network", "accuracy", "defense", "attack", "seen", *grid.metrics):
+    for name in (*heads, "network", "accuracy", "defense", "attack", "seen", "told apart", *grid.metrics):
         table.add_column(name, overflow="fold")
-    seen = {one.setup: one.share for one in result.identified}
+    shown = {one.setup: one for one in result.identified}
     values = {(row.setup, row.metric): row for row in result.rows}
     for setup in dict.fromkeys(row.setup for row in result.rows):
-        share = seen.get(setup)
-        told = "" if share is None else f"{round(share.mean * share.images)} of {share.images}"
         cells = [cell(values.get((setup, metric)), wide) for metric in grid.metrics]
         own = [getattr(setup, name) for name in heads]
-        table.add_row(*own, setup.threat.round, _accuracy(result, setup), setup.defense, setup.attack, told, *cells)
+        names = [setup.threat.round, _accuracy(result, setup), setup.defense, setup.attack]
+        table.add_row(*own, *names, *counts(shown.get(setup)), *cells)
     console.print(table)
     lost = [one for one in result.targets if one.state == "failed"]
     _failures(console, [f"{one.target.dataset}, {one.target.model}, {one.target.recipe}: {one.reason}" for one in lost])

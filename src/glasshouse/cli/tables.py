@@ -11,7 +11,7 @@ from glasshouse.studies.rows import ONE_IMAGE, TUNED
 
 if TYPE_CHECKING:
     from glasshouse.studies.results import AuditResult
-    from glasshouse.studies.rows import Row, Setup
+    from glasshouse.studies.rows import Identified, Row, Setup
     from glasshouse.types import Interval
 
 WIDE = 120
@@ -22,22 +22,29 @@ def result_table(result: AuditResult, width: int) -> Table:
     metrics = result.plan.metrics
     wide = width >= WIDE
     conditions = _telling(result.setups)
-    seen = {one.setup: one.share for one in result.identified}
+    shown = {one.setup: one for one in result.identified}
     values = {(row.setup, row.metric): row for row in result.rows}
     floor = {row.metric: row for row in result.floor}
     tuning = sorted({setup.threat.tuning for setup in result.setups})
     table = Table(title=f"What could be seen (mean{', 95 % interval' if wide else ''}; attacks: {', '.join(tuning)})")
-    for name in ("defense", "attack", *conditions, "seen", *metrics):
+    for name in ("defense", "attack", *conditions, "seen", "told apart", *metrics):
         table.add_column(name, overflow="fold")
     for setup in result.setups:
-        share = seen.get(setup)
-        told = "" if share is None else f"{round(share.mean * share.images)} of {share.images}"
+        seen = counts(shown.get(setup))
         cells = [cell(values.get((setup, metric)), wide) for metric in metrics]
         attack = f"{setup.attack}\n{setup.settings}" if TUNED in tuning else setup.attack
-        table.add_row(setup.defense, attack, *(getattr(setup.threat, one) for one in conditions), told, *cells)
+        table.add_row(setup.defense, attack, *(getattr(setup.threat, one) for one in conditions), *seen, *cells)
     cells = [cell(floor.get(metric), wide) for metric in metrics]
-    table.add_row("floor", "mean color", *("" for _ in conditions), "", *cells, style="dim")
+    table.add_row("floor", "mean color", *("" for _ in conditions), "", "", *cells, style="dim")
     return table
+
+
+def counts(found: Identified | None) -> tuple[str, str]:
+    """How many images were seen, and how many told apart from others; nothing where no case is finished."""
+    if found is None:
+        return "", ""
+    seen, told = (f"{round(one.mean * one.images)} of {one.images}" for one in (found.share, found.told))
+    return seen, told
 
 
 def _telling(setups: tuple[Setup, ...]) -> list[str]:

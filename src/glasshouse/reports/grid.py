@@ -13,6 +13,7 @@ from glasshouse.reports.view import columns
 from glasshouse.store import Location
 from glasshouse.studies.grid.lines import lines
 from glasshouse.studies.grid.results import read_results
+from glasshouse.studies.scoring import MARGINS, rule
 
 
 def write_grid_report(directory: Path) -> Path:
@@ -46,6 +47,7 @@ def render(directory: Path) -> str:
         balance_rows=rows if results.get("probes") else [],
         agreement=grid_view.agreement(results),
         metric=metric,
+        rule=rule(MARGINS),
         walls=[
             (title, [grid_view.pair(album, line) for line in found])
             for title, found in (("Most recognisable", most), ("Least recognisable", least))

@@ -36,6 +36,7 @@ class PlaceRow:
     names: tuple[str, ...]
     accuracy: Sortable
     seen: Sortable
+    told: Sortable
     values: tuple[Sortable, ...]
 
 
@@ -93,7 +94,7 @@ def _place(rows: dict[str, JSON], seen: JSON | None, results: JSON) -> PlaceRow:
     first = next(iter(rows.values()))
     names = first["dataset"], first["model"], network(first), first["defense"], first["attack"]
     values = tuple(_sortable(rows.get(column.metric)) for column in columns(results))
-    return PlaceRow(names, _share(first["accuracy"]), _seen(seen), values)
+    return PlaceRow(names, _share(first["accuracy"]), _counted(seen), _counted(seen and seen["told"]), values)
 
 
 def _sortable(row: JSON | None) -> Sortable:
@@ -105,7 +106,7 @@ def _share(value: float | None) -> Sortable:
     return Sortable(Cell("n/a"), -math.inf) if value is None else Sortable(Cell(f"{value:.1%}"), value)
 
 
-def _seen(one: JSON | None) -> Sortable:
+def _counted(one: JSON | None) -> Sortable:
     if one is None:
         return Sortable(Cell("none finished"), -math.inf)
     interval = f"{one['low']:.0%} to {one['high']:.0%}"

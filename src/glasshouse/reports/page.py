@@ -12,6 +12,7 @@ from glasshouse.files import write_atomic
 from glasshouse.reports import figures, view
 from glasshouse.store import Location
 from glasshouse.studies.gate import read_results
+from glasshouse.studies.scoring import rule
 
 if TYPE_CHECKING:
     from glasshouse.studies.results import AuditResult
@@ -39,6 +40,7 @@ def render(directory: Path) -> str:
         columns=view.columns(results),
         lines=view.lines(results),
         floor={row["metric"]: view.cell(row) for row in results["floor"]},
+        rule=rule(results["margins"]),
         walls=view.walls(results, album),
         scatter=Markup(figures.scatter(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
         worst=worst,

@@ -53,6 +53,7 @@ class Line:
     threat: JSON
     finished: bool
     seen: str
+    told: str
     acts_on: str
     settings: str
     attack_spec: str
@@ -113,13 +114,14 @@ def lines(results: JSON) -> tuple[Line, ...]:
     table = []
     for name, rows in by_setup.items():
         first = next(iter(rows.values()))
-        told = seen.get(name)
+        found = seen.get(name)
         table.append(
             Line(
                 name,
                 first["threat"],
-                told is not None,
-                f"{len(told['which'])} of {told['images']}" if told else "none finished",
+                found is not None,
+                f"{len(found['which'])} of {found['images']}" if found else "none finished",
+                f"{round(found['told']['mean'] * found['images'])} of {found['images']}" if found else "",
                 create_defense(name[0]).acts_on,
                 chosen_settings(first["attack_spec"], first["threat"]["tuning"]),
                 first["attack_spec"],

@@ -13,6 +13,7 @@ from glasshouse.errors import SettingError
 from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.adversaries.gan import GAN
 from glasshouse.federated.holdings import dealt, open_pool
+from glasshouse.federated.leaks import likeness
 from glasshouse.federated.plan import Federation
 from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.functional.threads import one_thread
@@ -21,13 +22,12 @@ from glasshouse.registry import complete_spec
 from glasshouse.store import Album
 from glasshouse.studies.judge import Judge, train_judge
 from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels
-from glasshouse.studies.scoring import identified, mean_colors
+from glasshouse.studies.scoring import mean_colors
 from glasshouse.studies.sightings import assigned
 from glasshouse.training import Samples
 from glasshouse.types import ImageSpec, Interval
 
 COMPARED = 24  # samples whose nearest images are looked for: each is compared with all images
-OTHERS = 100  # most images of other classes that a sample must be told from
 PER_CLASS = 20  # most images of a class that a sample may be near to, as many of each
 TAUGHT = 1000  # most images that the judge learns from, and most that it is tested on
 SHOWN = 8
@@ -53,13 +53,12 @@ class Beside:
     """Samples beside images of the target, each with one of its own, and the floor: mean colours of the same images.
 
     Which image is whose is decided by the least squared error of all, for want of a truth. ``told`` is the share of
-    samples that are more like their image than like every one of ``others`` images of other classes.
+    samples whose most similar image, of as many of every class, shows the target: by chance one class of all.
     """
 
     values: dict[str, Interval]
     floor: dict[str, Interval]
     told: Interval
-    others: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +118,7 @@ class Evidence:
             judge, taught = _taught(strangers, self.target, rng, seed)
             asked = torch.randperm(len(self.images), generator=rng)[:TAUGHT]
             chosen = evenly(self.labels, PER_CLASS, rng)
+            images, labels = self.images[chosen], self.labels[chosen]
             last = self.made[max(self.made)]
             usable = {text: one for text, one in metrics.items() if one.why_not(self.spec, COMPARED) is None}
             return Forgery(
@@ -130,22 +130,15 @@ class Evidence:
                 taught=taught,
                 accuracy=accuracy(judge, Samples(self.images[asked], self.labels[asked])),
                 accuracy_target=accuracy(judge, self.private),
-                images_per_class=int((self.labels[chosen] == self.target).sum()),
+                images_per_class=int((labels == self.target).sum()),
                 classes=len(self.labels.unique()),
                 nearness={
-                    text: nearest(
-                        metric, last[:COMPARED], self.images[chosen], self.labels[chosen], self.target, self.class_names
-                    )
+                    text: nearest(metric, last[:COMPARED], images, labels, self.target, self.class_names)
                     for text, metric in usable.items()
                 },
-                beside=beside(usable, last[:COMPARED], self.private.images, self._others(rng)),
+                beside=beside(usable, last[:COMPARED], self.private.images, images, labels == self.target),
                 pictures=_pictures(out, self.private.images, last[:SHOWN]),
             )
-
-    def _others(self, rng: torch.Generator) -> Tensor:
-        """Some images of other classes."""
-        images = self.images[self.labels != self.target]
-        return images[torch.randperm(len(images), generator=rng)[:OTHERS]]
 
 
 def gather(plan: Federation, directory: Path, rounds: int, root: Path | None) -> Evidence | None:
@@ -205,16 +198,21 @@ def nearest(
     )
 
 
-def beside(metrics: Mapping[str, Metric], samples: Tensor, private: Tensor, others: Tensor) -> Beside:
-    """Score samples against images of the target, and against the floor; as many as there are of both."""
-    samples = samples[: len(private)]
-    truth = private[assigned(samples, private)]
+def beside(
+    metrics: Mapping[str, Metric], samples: Tensor, private: Tensor, images: Tensor, of_target: Tensor
+) -> Beside:
+    """Score samples against private images of the target, as many as there are, and against the floor.
+
+    ``images`` are as many of every class, of which those of the target are marked.
+    """
+    own = samples[: len(private)]
+    truth = private[assigned(own, private)]
 
     def scores(guess: Tensor) -> dict[str, Interval]:
         return {text: mean_interval(metric(truth, guess).tolist()) for text, metric in metrics.items()}
 
-    told = int(identified(truth, samples, others).sum())
-    return Beside(scores(samples), scores(mean_colors(truth)), share_interval(told, len(samples)), len(others))
+    told = int(of_target[likeness(samples, images).argmax(1)].sum())
+    return Beside(scores(own), scores(mean_colors(truth)), share_interval(told, len(samples)))
 
 
 def _taught(strangers: Samples, target: int, rng: torch.Generator, seed: int) -> tuple[Judge, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from glasshouse.errors import SettingError, StudyError
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
+from glasshouse.studies.results import SCHEMA
 from glasshouse.studies.study import MEMBERSHIP_FILE, RESULT_FILE
 from glasshouse.types import JSON
 
@@ -23,6 +24,7 @@ PARTS = {
     "pending",
     "settings",
     "judges",
+    "margins",
     "gallery",
 }
 
@@ -42,8 +44,8 @@ def read_results(directory: Path) -> JSON:
         ) from None
     except (OSError, ValueError) as error:
         raise StudyError(f"{path} cannot be read ({error}): run the audit again.") from error
-    if not isinstance(found, dict) or not found.keys() >= PARTS:
-        raise StudyError(f"{path} holds no audit: run the audit again.")
+    if not isinstance(found, dict) or not found.keys() >= PARTS or found["schema"] != SCHEMA:
+        raise StudyError(f"{path} holds no audit of schema {SCHEMA}: run the audit again.")
     return found
 
 

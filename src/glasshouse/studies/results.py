@@ -12,13 +12,13 @@ from glasshouse.files import write_atomic
 from glasshouse.store import ImageRecord
 from glasshouse.studies.plan import Plan
 from glasshouse.studies.rows import Failed, Identified, PerImage, Row, Setup, row_json, setup_json, why_no_interval
-from glasshouse.studies.scoring import Measures
+from glasshouse.studies.scoring import MARGINS, Measures
 from glasshouse.studies.study import RESULT_FILE, Study
 from glasshouse.studies.table import Table
 from glasshouse.types import JSON, Interval, finite_or_none
 from glasshouse.versions import versions
 
-SCHEMA = 1
+SCHEMA = 2  # 1 counted as seen what beat the floor by less
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,7 @@ class AuditResult:
             "pending": self.pending,
             "choices": self.choices,
             "judges": list(self.judges),
+            "margins": {name: MARGINS[name] for name in self.judges},
             "gallery": self.gallery,
             "skipped": list(self.skipped),
             "left_out": list(self.left_out),

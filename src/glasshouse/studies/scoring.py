@@ -28,6 +28,7 @@ IDENTIFIED = "identified"
 #: outline in noise gains 0.2 in SSIM on digits, and nobody could name it; smooth images have a floor in SSIM that a
 #: good guess hardly beats, but in PSNR it does.
 MARGINS = {"ssim": 0.3, "psnr": 5.0, "lpips": 0.0}
+UNITS = {"ssim": " in SSIM", "psnr": " dB in PSNR"}
 CHUNK = 128
 TIMES_CHANCE = 5
 
@@ -141,6 +142,12 @@ def shows(scores: Scores, judges: Mapping[str, Metric], one: ReconstructionRecor
     return told and beats.get("lpips", True) and (any(pixels) or not pixels)
 
 
+def rule(margins: Mapping[str, float]) -> str:
+    """By how much a reconstruction must beat the floor, in words: those of ``MARGINS`` that could be asked for."""
+    pixels = [f"by {margins[name]:g}{unit}" for name, unit in UNITS.items() if name in margins]
+    return ", and ".join([*(["in LPIPS"] if "lpips" in margins else []), *([" or ".join(pixels)] if pixels else [])])
+
+
 def _beats_floor(scores: Scores, one: ReconstructionRecord, name: str, judge: Metric) -> bool:
     guess = scores.get((one.case_key, one.place, score_name(judge)))
     floor = scores.get((FLOOR, one.place, score_name(judge)))
@@ -150,16 +157,16 @@ def _beats_floor(scores: Scores, one: ReconstructionRecord, name: str, judge: Me
     return gain > MARGINS[name]
 
 
-def beats_floor(better: Mapping[str, bool], told: float, others: int) -> str:
+def beats_floor(better: Mapping[str, bool], told: float, chance: float) -> str:
     """Whether an attack beats the floor, or where it falls short of it.
 
-    It does where its means are ``better`` than those of mean colours in LPIPS, and in SSIM or PSNR, and its guesses
-    are ``told`` from so many other images at least five times as often as by chance.
+    It does where its means are ``better`` than those of mean colours in LPIPS, or in SSIM and PSNR; and guesses point
+    to their originals at least five times as often as by chance, even at ``told``, the lower end of the interval of
+    that share: one lucky guess of eight images is none.
     """
     short_of = [
-        *(["LPIPS"] if not better["lpips"] else []),
-        *(["SSIM and PSNR"] if not better["ssim"] and not better["psnr"] else []),
-        *(["telling originals apart"] if told < TIMES_CHANCE / (others + 1) else []),
+        *(["LPIPS, SSIM or PSNR"] if not (better["lpips"] or (better["ssim"] and better["psnr"])) else []),
+        *(["telling originals apart"] if told < TIMES_CHANCE * chance else []),
     ]
     return f"no: {', '.join(short_of)}" if short_of else "yes"
 

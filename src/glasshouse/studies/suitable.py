@@ -107,7 +107,7 @@ def refuse_lone_values(plan: Plan, image: ImageSpec, audited: Audited) -> None:
 
 
 def _batch_sizes(plan: Plan) -> list[int]:
-    """How many images a network sees at once: a batch, the last one of what is left, parts of both in local training."""
+    """How many images a network sees at once: a batch, the last of what is left, parts of both in local training."""
     messages = {plan.batch, plan.images % plan.batch or plan.batch}
     parts = (
         (count, part)

@@ -18,7 +18,7 @@ from glasshouse.studies.table import Table
 from glasshouse.types import JSON, finite_or_none
 from glasshouse.versions import versions
 
-SCHEMA = 1
+SCHEMA = 2  # 1 counted as seen what beat the floor by less
 RESULT_FILE = "study.json"
 UNTRAINED = "fresh"
 PARTS = {"schema", "settings", "rows", "floor", "identified", "targets", "failures", "pending", "sources"}
@@ -171,8 +171,8 @@ def _origins(rows: Sequence[TargetRow]) -> dict[tuple[str, str, str], Origin]:
 def read_results(directory: Path) -> JSON:
     """Read the machine-readable results of a grid study."""
     found = read_document(directory)
-    if not found.keys() >= PARTS:
-        raise StudyError(f"{directory / RESULT_FILE} holds no study: run the study again.")
+    if not found.keys() >= PARTS or found["schema"] != SCHEMA:
+        raise StudyError(f"{directory / RESULT_FILE} holds no study of schema {SCHEMA}: run the study again.")
     return found
 
 
