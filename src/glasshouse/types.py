@@ -180,6 +180,15 @@ def finite_or_none(value: float | None) -> float | None:
 JSON = dict[str, Any]
 
 
+def finite_json(value: Any) -> Any:
+    """Plain values, however nested, with null for every number that JSON has not."""
+    if isinstance(value, dict):
+        return {name: finite_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_json(one) for one in value]
+    return finite_or_none(value) if isinstance(value, float) else value
+
+
 def flat(name: str, value: Interval | None) -> JSON:
     """A value and the ends of its interval as three entries: ``name``, ``name_low``, ``name_high``."""
     ends = (None, None, None) if value is None else (value.mean, value.low, value.high)

@@ -61,6 +61,11 @@ def test_one_image_has_a_value_and_no_interval():
     assert "<td>0.25<td>one image: no interval<td>1" in result._repr_html_()
 
 
+def test_metrics_of_sets_have_no_interval_in_a_notebook_either():
+    _, result = shown(Row(SETUP, "fid", Interval(30.0, math.nan, math.nan, 4)))
+    assert "<td>30<td>one value for the whole set<td>4" in result._repr_html_()
+
+
 def test_what_tuning_chose_stands_in_the_table_and_what_it_did_not_search_too():
     chosen = replace(SETUP, attack="invgrad (tuned)", attack_spec="invgrad:lr=0.3,steps=7,tv=0.01")
     fixed = replace(SETUP, attack="dlg", attack_spec="dlg", threat=replace(CARD, tuning="fixed settings"))

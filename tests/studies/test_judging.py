@@ -11,10 +11,12 @@ from tests.judged_study import make_study, write
 
 from glasshouse import data
 from glasshouse.errors import SettingError, StudyError
+from glasshouse.files import sole_owner
 from glasshouse.semsim import eyes, judges
 from glasshouse.semsim.eyes import Eye
 from glasshouse.store import DATABASE_FILE, Votes
 from glasshouse.studies import judging, panel
+from glasshouse.studies.judgements import read
 from glasshouse.studies.judging import judge, skills
 
 
@@ -121,6 +123,28 @@ def test_who_learned_from_other_things_is_somebody_else(tmp_path):
     assert judge(study, eyes=("near",)) == judging.Cast(0, 30)
 
 
+def test_judges_of_one_make_have_one_vote_and_it_is_the_newest(tmp_path):
+    study = study_of("photos", tmp_path / "photos", 24)
+    for seed in (0, 1, 0):
+        judge(study, eyes=("near", "far"), seed=seed)
+    judge(study, eyes=("near",), degraded=1)  # on these the newest has no vote
+    newest = {skill["eye"]: skill["learned"] for skill in skills(study)}
+    grades = {(who, item.case_key, item.place): vote.grade for (who, _), item, vote in cast(study)}
+    found = read([study], "classifier")
+    assert found.voters == ("far lineup 2", "near lineup 2")
+    for guess in found.guesses:
+        own = ["near lineup 2"] if guess.case_key.startswith("degraded") else list(found.voters)
+        assert sorted(guess.hits) == sorted(guess.grades) == sorted(own)
+        for name in own:
+            learned = f" {newest[name.split()[0]]}" if guess.attacked else ""
+            assert guess.grades[name] == grades[name + learned, guess.case_key, guess.place]
+
+
+@pytest.mark.parametrize("name", ["Anna Maria de Silva", "clip vit b 32", "near lineup 2"])
+def test_others_have_their_own_names(name):
+    assert judges.make_of(name) == name
+
+
 def test_judges_from_before_this_was_written_down_go_on_under_their_names(tmp_path):
     study = study_of("photos", tmp_path / "photos", 24)
     judge(study, eyes=("near",))
@@ -131,6 +155,26 @@ def test_judges_from_before_this_was_written_down_go_on_under_their_names(tmp_pa
     assert judge(study, eyes=("near",), degraded=1) == judging.Cast(10, 30)
     assert skills(study) == [whole]
     assert {name for (name, _), *_ in cast(study)} == {"near lineup 2"}
+
+
+def test_judges_from_before_this_was_written_down_are_those_of_the_usual_seed(digits):
+    judge(digits, eyes=("near",))
+    notes = digits / panel.FOLDER / judging.SKILLS_FILE
+    old = [{fact: value for fact, value in one.items() if fact not in ("learned", "shape")} for one in skills(digits)]
+    notes.write_text(json.dumps({"schema": 2, "judges": old}))
+    assert judge(digits, eyes=("near",), seed=1) == judging.Cast(60, 0)
+    assert judge(digits, eyes=("near",)) == judging.Cast(0, 30)
+    assert skills(digits)[:2] == old
+    new = {f"near {one['way']} 2 {one['learned']}" for one in skills(digits)[2:]}
+    assert {name for (name, _), *_ in cast(digits)} == new | {"near lineup 2", "near probe 2"}
+    assert json.loads(notes.read_text())["schema"] == judging.SCHEMA > 2
+
+
+def test_judges_of_two_runs_never_sit_at_once(tmp_path):
+    study = study_of("photos", tmp_path / "photos", 24)
+    with sole_owner(study / panel.FOLDER), pytest.raises(StudyError, match=r"Another run is working on .*judges"):
+        judge(study, eyes=("near",))
+    assert cast(study) == []
 
 
 def test_degraded_copies_are_judged_as_well_and_the_same_each_time(digits, tmp_path):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 from glasshouse.errors import CapabilityError, DataError, ModelError, SettingError
+from glasshouse.store import Location
 from glasshouse.studies.audit import Running, audit_plan
+from glasshouse.studies.grid.opening import open_grid
+from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.materials import from_dataset, from_tensors
 from glasshouse.studies.plan import DEFAULT_ATTACKS, Plan
+from glasshouse.studies.suitable import refuse_lone_values
 from glasshouse.types import ImageSpec
 
 QUICK = Plan(
@@ -55,6 +60,22 @@ REFUSED = {
         ModelError,
         r"Batch norm in train mode.*1 image\(s\) of 4x4 pixels.*larger --batch.*--bn eval",
     ),
+    "one value per channel in the last batch": (
+        {"dataset": "photos:size=4", "model": "resnet20:width=4", "batchnorm": ("train",), "images": 3, "batch": 2},
+        ModelError,
+        r"of 1 image\(s\).*leaves none of the 3 images alone",
+    ),
+    "one value per channel in local training": (
+        {"dataset": "photos:size=4", "model": "resnet20:width=4", "batchnorm": ("train",), "images": 2, "batch": 2}
+        | {"local_lr": 0.1, "local_batch": 1},
+        ModelError,
+        r"Batch norm in train mode.*of 1 image\(s\)",
+    ),
+    "more restarts than fit into memory": (
+        {"attacks": ("invgrad:steps=1,restarts=5000",), "images": 2, "batch": 2, "memory": 0.05},
+        SettingError,
+        r"on 10000 images at once \(5000 restarts of a batch of 2\), and \d+ fit into --memory 0.05: use restarts=\d+",
+    ),
 }
 
 
@@ -78,6 +99,42 @@ def test_settings_that_change_nothing_are_told(settings, words, tmp_path, caplog
     with caplog.at_level(logging.WARNING):
         audit_plan(dataclasses.replace(QUICK, **settings), tmp_path, Running())
     assert words in caplog.text
+
+
+class Picky(torch.nn.Module):
+    """Takes no image alone, for a reason of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm2d(1)
+
+    def forward(self, images):
+        if len(images) < 2:
+            raise ValueError("no image alone")
+        return self.norm(images).flatten(1)
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_other_complaints_of_a_model_are_not_taken_for_one_value_per_channel(mode):
+    plan, image = dataclasses.replace(QUICK, batchnorm=(mode,)), ImageSpec(1, 4, 4, 16)
+    with pytest.raises(ValueError, match="no image alone") if mode == "train" else nullcontext():
+        refuse_lone_values(plan, image, [(Picky(), mode)])
+
+
+def grid_refused(directory, **settings):
+    common = {"attacks": ("invgrad:steps=1",), "metrics": ("mse",), "epochs": 1, "checkpoints": (0,), "images": 3}
+    grid = Grid(title="refused", datasets=("photos:size=4",), **{**common, **settings})
+    open_grid(grid, Location.of(directory))
+
+
+def test_grids_are_refused_before_anything_is_trained(tmp_path):
+    small = {"models": ("resnet20:width=4",), "batchnorm": ("train",), "batch": 2}
+    with pytest.raises(ModelError, match=r"Batch norm in train mode.*of 1 image\(s\)"):
+        grid_refused(tmp_path, **small)
+    many = {"models": ("resnet20:width=4",), "attacks": ("invgrad:steps=1,restarts=5000",), "memory": 0.05}
+    with pytest.raises(SettingError, match=r"5000 restarts of a batch of 1\), and \d+ fit into --memory 0.05"):
+        grid_refused(tmp_path, **many)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_settings_that_change_something_are_not(tmp_path, caplog):

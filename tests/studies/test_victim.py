@@ -70,6 +70,21 @@ def test_a_message_of_numbers_too_large_to_compute_with_is_refused(photos):
         shared(models.create("resnet20:width=4", SPEC), photos, "gaussian:sigma=1e37", mode="train")
 
 
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"a": torch.ones(2), "b": torch.tensor([math.nan])}, "numbers as large as nan"),
+        ({"a": torch.ones(2), "b": torch.tensor([-math.inf, 0])}, "numbers as large as inf"),
+        ({}, "none the message is empty: use a defense"),
+        ({"a": torch.ones(0)}, "the message is empty"),
+    ],
+)
+def test_no_message_is_sent_that_cannot_be_computed_with(message, words, photos, monkeypatch):
+    monkeypatch.setattr(type(create("none")), "on_gradients", lambda self, gradients, rng: message)
+    with pytest.raises(SettingError, match=words):
+        shared(models.create("lenet", SPEC), photos)
+
+
 def test_a_defense_of_images_is_noise_on_the_gradient_of_the_raw_ones(photos):
     model = models.create("lenet", SPEC)
     assert shared(model, photos, "pixelate:factor=8").snr_db < shared(model, photos, "pixelate:factor=2").snr_db < 60

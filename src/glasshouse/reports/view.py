@@ -16,7 +16,7 @@ from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.store import Album
 from glasshouse.studies.pictures import to_png
-from glasshouse.studies.rows import ONE_IMAGE, chosen_settings
+from glasshouse.studies.rows import chosen_settings, why_no_interval
 from glasshouse.types import JSON
 
 PICTURE = r"images/[0-9a-f]{24}\.png"
@@ -141,8 +141,7 @@ def cell(row: JSON | None) -> Cell:
             row["reason"] or "identical", reason="a reconstruction that equals its original has no finite value"
         )
     if row["low"] is None:
-        alone = row["images"] == 1
-        return Cell(short(row["mean"]), reason=ONE_IMAGE if alone else "one value for the whole set")
+        return Cell(short(row["mean"]), reason=why_no_interval(row["images"]))
     return Cell(short(row["mean"]), f"{short(row['low'])} to {short(row['high'])}")
 
 

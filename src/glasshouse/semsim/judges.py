@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -42,8 +43,9 @@ def voter_name(eye: str, way: Way, learned: str | None = None) -> str:
 
 
 def make_of(name: str) -> str:
-    """The name that all judges of one make share, whatever they learned from."""
-    return " ".join(name.split(" ")[:3])
+    """The name that all judges of one make share, whatever they learned from; of other voters their own."""
+    judge = re.fullmatch(rf"(\S+ (?:{'|'.join(get_args(Way))}) \d+) \S+", name)
+    return name if judge is None else judge[1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -35,7 +34,7 @@ from glasshouse.studies.shelf import FOLDER as ROWS
 from glasshouse.studies.shelf import Shelf
 from glasshouse.studies.sightings import Row, Scene, Victim, victims
 from glasshouse.training import Samples
-from glasshouse.types import JSON, Interval, Progress, finite_or_none, no_progress
+from glasshouse.types import JSON, Interval, Progress, finite_json, no_progress
 
 SCHEMA = 1
 RESULT_FILE = "federation_audit.json"
@@ -106,7 +105,7 @@ class FederationAuditResult:
         told = [{**same, **dataclasses.asdict(one)} for one in self.told]
         forgery = None if self.forgery is None else {**same, **dataclasses.asdict(self.forgery)}
         found = {"rows": rows, "told": told, "forgery": forgery}
-        plain: JSON = _finite({"schema": SCHEMA, **dataclasses.asdict(self.settings), **found})
+        plain: JSON = finite_json({"schema": SCHEMA, **dataclasses.asdict(self.settings), **found})
         return {**plain, "failures": list(self.failures)}
 
 
@@ -228,12 +227,3 @@ def _told(
             scores = membership_room.create(text)(model, images, labels, public=public, rng=rng).numpy()
             found.append(Told(text, query, measure(scores[:members], scores[members:])))
     return tuple(found)
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for every number that JSON has not."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return finite_or_none(value) if isinstance(value, float) else value

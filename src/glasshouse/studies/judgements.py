@@ -110,7 +110,8 @@ def kind_of(studies: Sequence[Path], asked: Kind | None) -> Kind:
 def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = None) -> Judgements:
     """The judgements of one kind in some studies; kinds are never mixed.
 
-    ``voters`` are the names of those who count, where not all do; of classifiers they are makes.
+    ``voters`` are the names of those who count, where not all do; of classifiers they are makes, and of judges of one
+    make the newest has the vote.
     """
     originals: list[Original] = []
     guesses: list[Guess] = []
@@ -118,7 +119,7 @@ def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = N
     for study in studies:
         items, given = _votes(study, kind)
         pictures = _Pictures(study, items)
-        counted = [(name, vote) for name, vote in given if voters is None or make_of(name) in voters]
+        counted = [(name, vote) for name, vote in given if voters is None or name in voters]
         for item, cast in _judged(items, counted):
             original = pictures.original(item)
             if original is None:
@@ -146,14 +147,19 @@ class _Cast:
 
 
 def _votes(study: Path, kind: Kind) -> tuple[list[Item], list[tuple[str, Vote]]]:
-    """The items of a study, and its votes of one kind with who gave each."""
+    """The items of a study, and its votes of one kind with who gave each.
+
+    Judges of one make are copies of one eye and no independent voters: on each item only the newest of them counts.
+    """
     location = Location.of(study)
     if not location.exists():
         raise StudyError(f"{study} holds no study: give the --out of an audit, or what 'annotate import' made.")
     votes = Votes(location.database)
     try:
-        names = {one.id: one.name for one in votes.annotators()}
-        return votes.items(), [(names[vote.annotator], vote) for vote in votes.votes(kind)]
+        people = {one.id: one for one in votes.annotators()}
+        in_order = sorted(votes.votes(kind), key=lambda vote: people[vote.annotator].seat)
+        by_make = {(make_of(people[vote.annotator].name), vote.item): vote for vote in in_order}
+        return votes.items(), [(name, vote) for (name, _), vote in by_make.items()]
     finally:
         votes.close()
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 
 from glasshouse import checks
 from glasshouse.errors import StudyError
-from glasshouse.files import write_atomic
+from glasshouse.files import sole_owner, write_atomic
 from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.eyes import EYES
 from glasshouse.semsim.judges import Way, voter_name
@@ -29,9 +30,9 @@ TASK = "classification"
 IMPORTED = "imported"  # what the data set of votes from elsewhere is called
 SKILLS_FILE = "skills.json"  # in the folder of judges
 CHUNK = 64
-SCHEMA = 2
+SCHEMA = 3  # the first two did not say the shape of images, nor what a judge learned from
+SEED = 0  # of judges unless another is asked for
 MAKE = ("dataset", "shape", "eye", "way")  # what judges of one make have in common
-LEARNED = ("learned",)  # and what may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +49,22 @@ def judge(
     eyes: Sequence[str] = tuple(EYES),
     degraded: int = 0,
     root: Path | None = None,
-    seed: int = 0,
+    seed: int = SEED,
     progress: RunProgress = lambda done, total: None,
 ) -> Cast:
-    """Let each eye vote on all originals, reconstructions and degraded copies that it has not voted on yet."""
+    """Let each eye vote on all originals, reconstructions and degraded copies that it has not voted on yet.
+
+    Names of judges depend on who came before, so the judges of a study sit one run at a time.
+    """
     for eye in eyes:
         checks.one_of("eyes", eye, tuple(EYES))
     location = Location.of(directory)
     if not location.exists():
         raise StudyError(f"{directory} holds no study: run 'glasshouse audit --out {directory}' first.")
-    votes = Votes(location.database)
-    try:
+    with sole_owner(directory / FOLDER), closing(Votes(location.database)) as votes:
         prepare(directory, votes, Questions(task=TASK, degraded=degraded, seed=seed), root=root)
         with one_thread():
             return _judge(directory, votes, eyes, root, seed, progress)
-    finally:
-        votes.close()
 
 
 def _judge(
@@ -74,7 +75,7 @@ def _judge(
     total = cast = looked = 0
     for originals, items in _groups(directory, votes.items()):
         # every eye has a lineup, and its probe votes in the same transaction
-        lineups = {eye: _enrolled(directory, votes, lineup_of(eye, originals, seed)) for eye in eyes}
+        lineups = {eye: _enrolled(directory, votes, lineup_of(eye, originals, seed), seed) for eye in eyes}
         undone = {eye: [item for item in items if (item.id, lineups[eye]) not in given] for eye in eyes}
         sittings.append((originals, undone))
         total += len(items) * len(eyes)
@@ -86,9 +87,9 @@ def _judge(
         lessons = lessons_for(originals, root, seed)
         for eye, left in undone.items():
             seats = seated(eye, originals, lessons, directory, seed) if left else []
-            voters = {seat.skill.way: _enrolled(directory, votes, seat.skill) for seat in seats}
+            voters = {seat.skill.way: _enrolled(directory, votes, seat.skill, seed) for seat in seats}
             for seat in seats:
-                _remember(directory, seat.skill)
+                _remember(directory, seat.skill, seed)
             for some in _chunks(left):
                 cast += votes.record(_ballots(directory, seats, originals, some, voters))
                 looked += len(some)
@@ -96,15 +97,14 @@ def _judge(
     return Cast(cast, found)
 
 
-def _enrolled(directory: Path, votes: Votes, skill: Skill) -> str:
+def _enrolled(directory: Path, votes: Votes, skill: Skill, seed: int) -> str:
     """The id of a judge among voters.
 
     The first of its make to judge a data set in this study, and whoever learned from the same, has the plain name;
-    one that learned from other originals, training images or seeds is somebody else. Before that was written down,
-    there was one of each make.
+    one that learned from other originals, training images or seeds is somebody else.
     """
-    known = [one for one in skills(directory) if _alike(one, skill, MAKE)]
-    learned = skill.learned if known and not _alike(known[0], skill, LEARNED) else None
+    known = [one for one in skills(directory) if _of_one_make(one, skill)]
+    learned = skill.learned if known and not _learned_alike(known[0], skill, seed) else None
     voter = Voter(voter_name(skill.eye, skill.way, learned), "classifier")
     return enrol(votes, [voter])[voter]
 
@@ -170,14 +170,23 @@ def skills(directory: Path) -> list[JSON]:
         raise StudyError(f"{file} is damaged ({error}): delete it, votes are kept elsewhere.") from error
 
 
-def _remember(directory: Path, skill: Skill) -> None:
+def _remember(directory: Path, skill: Skill, seed: int) -> None:
     """Write down what a judge can do, where it stood before: whoever came first of its make stays first."""
     known = skills(directory)
-    place = next((place for place, one in enumerate(known) if _alike(one, skill, (*MAKE, *LEARNED))), len(known))
+    same = [_of_one_make(one, skill) and _learned_alike(one, skill, seed) for one in known]
+    place = same.index(True) if any(same) else len(known)
     written = {"schema": SCHEMA, "judges": [*known[:place], asdict(skill), *known[place + 1 :]]}
     write_atomic(directory / FOLDER / SKILLS_FILE, json.dumps(written, indent=1, allow_nan=False).encode())
 
 
-def _alike(known: JSON, skill: Skill, facts: Sequence[str]) -> bool:
-    """Whether some facts of a judge are those of another; what was not written down in former times may be so."""
-    return all(known.get(fact, getattr(skill, fact)) == getattr(skill, fact) for fact in facts)
+def _of_one_make(known: JSON, skill: Skill) -> bool:
+    """Whether two judges are of one make; what was not written down in former times may be so."""
+    return all(known.get(fact, getattr(skill, fact)) == getattr(skill, fact) for fact in MAKE)
+
+
+def _learned_alike(known: JSON, skill: Skill, seed: int) -> bool:
+    """Whether two judges of one make learned from the same.
+
+    Before that was written down, there was one of each make, and nothing says its seed: it counts as the usual one.
+    """
+    return bool(known["learned"] == skill.learned) if "learned" in known else seed == SEED

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from glasshouse.files import write_atomic
 from glasshouse.store import ImageRecord
 from glasshouse.studies.plan import Plan
-from glasshouse.studies.rows import ONE_IMAGE, Failed, Identified, PerImage, Row, Setup, row_json, setup_json
+from glasshouse.studies.rows import Failed, Identified, PerImage, Row, Setup, row_json, setup_json, why_no_interval
 from glasshouse.studies.scoring import MARGINS, Measures
 from glasshouse.studies.study import RESULT_FILE, Study
 from glasshouse.studies.table import Table
@@ -84,7 +85,8 @@ class AuditResult:
         from html import escape
 
         def interval(value: Interval) -> str:
-            return ONE_IMAGE if value.images == 1 else f"{value.low:.4g} to {value.high:.4g}"
+            missing = math.isnan(value.low)
+            return why_no_interval(value.images) if missing else f"{value.low:.4g} to {value.high:.4g}"
 
         head = "<tr><th>defense<th>attack<th>metric<th>mean<th>95 % interval<th>images</tr>"
         body = "".join(

@@ -12,6 +12,7 @@ from glasshouse.types import JSON, Interval, Threat, finite_or_none
 
 TUNED = "tuned"
 ONE_IMAGE = "one image: no interval"
+WHOLE_SET = "one value for the whole set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,11 @@ def interval_json(value: Interval | None) -> dict[str, Any]:
         return {"mean": None, "low": None, "high": None, "images": 0}
     ends = {name: finite_or_none(getattr(value, name)) for name in ("mean", "low", "high")}
     return {**ends, "images": value.images}
+
+
+def why_no_interval(images: int) -> str:
+    """Why a value over so many images has no interval: metrics of sets have one value for all of them."""
+    return ONE_IMAGE if images == 1 else WHOLE_SET
 
 
 def row_json(row: Row) -> JSON:

@@ -26,7 +26,7 @@ from glasshouse.studies.bench import Bench
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.materials import Materials
-from glasshouse.studies.memory import images_at_once
+from glasshouse.studies.memory import images_at_once, refuse_too_many
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.plan import Plan, from_toml, to_toml
 from glasshouse.studies.public import save_public
@@ -104,6 +104,11 @@ def prepare(
     audited = audited_networks(plan, rounds.values())
     suitable = suitable_attacks(plan, spec, audited, public=materials.public_count)
     refuse_lone_values(plan, spec, audited)
+    choices = Choices.of(directory)
+    if plan.memory is not None and not choices.together:
+        fitting = images_at_once(audited, spec, plan.memory)
+        refuse_too_many(suitable.attacks, plan.batch, fitting, plan.memory)
+        choices.together = {"gigabytes": plan.memory, "images": fitting}
     tell_idle_settings(plan, audited, suitable)
     known = public_images_for(materials, suitable.attacks, plan.seed)
     subject = Subject.of(plan.dataset, spec, materials)
@@ -116,10 +121,7 @@ def prepare(
     public = "" if known is None else save_public(directory, known)
     given = None if module is None else victims[0].model
     bench = Bench(directory, album, subject.records, {plan.dataset: spec}, module=given)
-    choices = Choices.of(directory)
-    if plan.memory is not None and not choices.together:
-        fitting = images_at_once(audited, spec, plan.memory)
-        choices.together = {"gigabytes": plan.memory, "images": fitting}
+    if choices.together:
         choices.save()
     expanded = list(expand(plan, suitable.attacks, victims, subject.records, architecture_of(plan, module), public))
     cases = tuple({case.key(): case for case in settle(expanded, bench, choices)}.values())

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glasshouse import attacks, defenses
 from glasshouse.attacks.base import InversionAttack, with_steps
 from glasshouse.errors import CapabilityError, ModelError
+from glasshouse.functional.local import batches_in_order
 from glasshouse.models.batchnorm import batchnorm_layers, batchnorm_mode
 from glasshouse.registry import to_spec
 from glasshouse.studies.bench import blank_observation
@@ -85,17 +88,33 @@ def modes(plan: Plan, model: nn.Module) -> tuple[BatchNorm, ...]:
 
 def refuse_lone_values(plan: Plan, image: ImageSpec, audited: Audited) -> None:
     """Refuse batch norm in train mode where a layer sees one value per channel: it has no variance."""
-    images = torch.full((plan.batch, *image.shape), 0.5)
-    for model, mode in audited:
-        try:
-            with torch.no_grad(), batchnorm_mode(model, mode):
-                model(images)
-        except ValueError as error:
+
+    def refuse(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if inputs[0].numel() == inputs[0].shape[1]:
             raise ModelError(
-                f"Batch norm in {mode} mode has no variance to divide by: of {plan.batch} image(s) of "
+                f"Batch norm in train mode has no variance to divide by: of {size} image(s) of "
                 f"{image.height}x{image.width} pixels some layer of {plan.model} sees one value per channel. Use a "
-                "larger --batch, larger images (--size), or --bn eval."
-            ) from error
+                f"larger --batch that leaves none of the {plan.images} images alone, larger images (--size), or "
+                "--bn eval."
+            )
+
+    trained = [model for model, mode in audited if mode == "train"]
+    for model, size in itertools.product(trained, _batch_sizes(plan)):
+        with torch.no_grad(), batchnorm_mode(model, "train"), ExitStack() as hooks:
+            for layer in batchnorm_layers(model):
+                hooks.enter_context(layer.register_forward_pre_hook(refuse))
+            model(torch.full((size, *image.shape), 0.5))
+
+
+def _batch_sizes(plan: Plan) -> list[int]:
+    """How many images a network sees at once: a batch, the last of what is left, parts of both in local training."""
+    messages = {plan.batch, plan.images % plan.batch or plan.batch}
+    parts = (
+        (count, part)
+        for count in messages
+        for part in batches_in_order(count, plan.local_batch, plan.conditions.steps(count))
+    )
+    return sorted({len(range(count)[part]) for count, part in parts}, reverse=True)
 
 
 def tell_idle_settings(plan: Plan, audited: Audited, found: Suitable) -> None:

@@ -81,12 +81,15 @@ def share(
 
 
 def _refuse_huge(defended: Gradients, defense: Defense) -> None:
-    """Refuse a message of numbers that no attack can compute with."""
-    largest = max(float(value.abs().max()) for value in defended.values())
-    if not largest <= LARGEST:
+    """Refuse a message of numbers that no attack can compute with, and one of no numbers."""
+    if not any(value.numel() for value in defended.values()):
+        raise SettingError(f"Behind {defense.complete_spec} the message is empty: use a defense that shares something.")
+    huge = [value for value in defended.values() if not bool((value.abs() <= LARGEST).all())]  # NaN is no less either
+    if huge:
         raise SettingError(
-            f"Behind {defense.complete_spec} the message holds numbers as large as {largest:.1g}, too large to compute "
-            "with in single precision: the defense is far stronger than any training could bear; use a weaker one."
+            f"Behind {defense.complete_spec} the message holds numbers as large as {huge[0].abs().max():.1g}, too "
+            "large to compute with in single precision: the defense is far stronger than any training could bear; "
+            "use a weaker one."
         )
 
 

@@ -22,7 +22,7 @@ from glasshouse.functional.agreement import (
 )
 from glasshouse.functional.intervals import share_interval
 from glasshouse.store import Annotator, Item, Kind, Vote, Votes
-from glasshouse.types import JSON, Interval, finite_or_none
+from glasshouse.types import JSON, Interval, finite_json, finite_or_none
 from glasshouse.votes.judgement import Judgement, Reference, judge, matches
 
 SCHEMA = 1
@@ -79,7 +79,7 @@ class AgreementReport:
 
     def to_json(self) -> JSON:
         """The report as plain JSON; what is not a finite number is null."""
-        return {"schema": SCHEMA, **_finite(asdict(self))}
+        return {"schema": SCHEMA, **finite_json(asdict(self))}
 
 
 def agreement(store: Votes, kind: Kind | None = "human") -> list[AgreementReport]:
@@ -223,11 +223,3 @@ def _where_defined(statistic: Any, counts: Array) -> Interval | None:
     except DataError:
         return None
     return None if np.isnan(found.mean) else found
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return finite_or_none(value) if isinstance(value, float) else value

@@ -20,8 +20,9 @@ from glasshouse.functional.roc import measure, roc
 from glasshouse.membership import Public
 from glasshouse.membership.queries import View, views
 from glasshouse.studies.federation import strangers
+from glasshouse.studies.rows import interval_json
 from glasshouse.training import Samples
-from glasshouse.types import JSON, ImageSpec, Interval, finite_or_none
+from glasshouse.types import JSON, ImageSpec, Interval
 
 BATCH = 256
 POINTS = 100  # of a ROC curve that is kept
@@ -108,17 +109,15 @@ class Asked:
                 values = measure(scores[:count], scores[count:])
                 curve = roc(scores[:count], scores[count:]).thinned(POINTS)
                 found[f"{text}, {query}"] = {
-                    **{name: interval_json(value) for name, value in values.items()},
+                    **{name: _estimate_json(value) for name, value in values.items()},
                     "roc": {"fpr": curve.fpr.tolist(), "tpr": curve.tpr.tolist()},
                 }
         return found
 
 
-def interval_json(value: Interval | None) -> JSON | None:
+def _estimate_json(value: Interval | None) -> JSON | None:
     """A value with its interval as plain JSON; nothing where it could not be estimated."""
-    if value is None:
-        return None
-    return {name: finite_or_none(getattr(value, name)) for name in ("mean", "low", "high")} | {"images": value.images}
+    return None if value is None else interval_json(value)
 
 
 def spread(samples: Samples, most: int | None) -> Samples:

@@ -17,7 +17,7 @@ from glasshouse.studies.grid.comparison import Compared
 class Difference(Compared):
     """One measure of one setup in both studies, over the seeds that both have.
 
-    ``images`` of the difference counts seeds. Of one seed the interval is the difference itself.
+    ``images`` of the difference counts seeds. Of one seed there is a difference and no interval.
     """
 
     dataset: str

@@ -14,9 +14,10 @@ from glasshouse.studies.audit import check_plan
 from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
 from glasshouse.studies.grid.targets import Lessons, School, Target, described, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
+from glasshouse.studies.memory import images_at_once, refuse_too_many
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 from glasshouse.studies.subjects import Subject, refuse_other_images
-from glasshouse.studies.suitable import audited_networks, suitable_attacks
+from glasshouse.studies.suitable import audited_networks, refuse_lone_values, suitable_attacks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,11 +72,16 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
 
 
 def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> None:
-    """Refuse attacks that cannot work, on fresh networks: trained ones are of the same shape."""
+    """Refuse what cannot work, on fresh networks: trained ones are of the same shape."""
     for name in grid.datasets:
         for model in grid.models:
             plan = grid.audit(name, model)
             network = build(model, lessons[name].spec, seed=0).eval()
             inspect(network, lessons[name].spec)
             own = materials[name]
-            suitable_attacks(plan, own.spec, audited_networks(plan, [network]), public=own.public_count)
+            audited = audited_networks(plan, [network])
+            found = suitable_attacks(plan, own.spec, audited, public=own.public_count).attacks
+            refuse_lone_values(plan, own.spec, audited)
+            if plan.memory is not None:
+                fitting = images_at_once(audited, own.spec, plan.memory)
+                refuse_too_many(found, plan.batch, fitting, plan.memory)
