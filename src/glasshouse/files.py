@@ -69,9 +69,9 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def sole_owner(folder: Path) -> AbstractContextManager[None]:
-    """Hold a folder for this process alone; a second run on it is refused."""
-    return _held(folder, folder / LOCK, "--out")
+def sole_owner(folder: Path, option: str = "--out") -> AbstractContextManager[None]:
+    """Hold a folder for this process alone; a second run on it is refused, and told what to choose otherwise."""
+    return _held(folder, folder / LOCK, option)
 
 
 def sole_user(file: Path) -> AbstractContextManager[None]:
