@@ -6,11 +6,17 @@ import shutil
 import sqlite3
 from contextlib import closing, suppress
 
+import fsspec
 import pytest
 
 from glasshouse.errors import StudyError
 from glasshouse.files import sole_owner
 from glasshouse.store import DATABASE_FILE, STORAGE_FILE, Album, ImageRecord, Location, Store
+
+
+@pytest.fixture(autouse=True)
+def _nobodys_memory():
+    fsspec.filesystem("memory").store.clear()
 
 
 def test_a_study_keeps_things_in_its_directory_unless_told_otherwise(tmp_path):
@@ -209,3 +215,16 @@ def test_a_study_whose_name_is_damaged_is_known_again(settled, tmp_path, stateme
         assert store.owner() == settled.storage.study
         assert [case.key for case in store.cases()] == ["case"]
     again(settled)
+
+
+@pytest.mark.parametrize("pictures", ["{}/pictures", "memory://{}/pictures"])
+def test_of_two_studies_that_begin_at_once_one_gets_the_pictures(tmp_path, pictures):
+    place = pictures.format(tmp_path)
+    first, second = (Location.asked(tmp_path / name, None, place) for name in ("first", "second"))
+    with first.held(), second.held():  # both see a place of nobody
+        first.settle()
+        with pytest.raises(StudyError, match="pictures belongs to another study"):
+            second.settle()
+    assert first.album.owner() == first.storage.study
+    assert not Location.of(second.directory).storage.marked
+    again(first)

@@ -132,9 +132,10 @@ class Location:
         """
         self._save(self.storage)
         self._claim()
-        self.album.prepare()
         if self.storage.pictures is not None:
             self.album.claim(self._name)
+        self._refuse_others()  # one that began at the same time was first
+        self.album.prepare()
         self._save(replace(self.storage, marked=True))
 
     @property
