@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
 from glasshouse.errors import StudyError
-from glasshouse.files import sole_owner, write_atomic
+from glasshouse.files import is_unused, sole_owner, sole_user, write_atomic, write_new
 
 WRITE = (
     "import sys; from pathlib import Path; from glasshouse.files import write_atomic\n"
@@ -46,3 +47,23 @@ def test_places_that_cannot_be_written(tmp_path):
         write_atomic(tmp_path / "file" / "inner", b"")
     with pytest.raises(StudyError, match="choose another --out"), sole_owner(tmp_path / "file"):
         pass
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_new_file_never_takes_the_place_of_another(tmp_path, monkeypatch, links):
+    def refuse(path, target):
+        raise PermissionError("no links here")
+
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", refuse)
+    for content in (b"first", b"second"):
+        write_new(tmp_path / "file", content)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
+
+
+def test_a_folder_with_locks_alone_is_unused(tmp_path):
+    with sole_owner(tmp_path), sole_user(tmp_path / "x.db"):
+        assert len(list(tmp_path.iterdir())) == 2
+        assert is_unused(tmp_path)
+    (tmp_path / "x.db").touch()
+    assert not is_unused(tmp_path)

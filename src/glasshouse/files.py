@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
@@ -19,6 +19,27 @@ LOCK = ".lock"
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file under a temporary name, bring it to disk, then give it its own name."""
+    _write(path, data, Path.replace)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file as ``write_atomic`` does, unless there is one of that name: of two who write at once, one does."""
+    _write(path, data, _take_name)
+
+
+def _take_name(part: Path, path: Path) -> None:
+    """Give a finished file its name, unless that is taken."""
+    try:
+        path.hardlink_to(part)
+    except FileExistsError:
+        part.unlink()
+    except OSError:  # a file system without links: only a look before tells whether the name is free
+        part.unlink() if path.exists() else part.replace(path)
+    else:
+        part.unlink()
+
+
+def _write(path: Path, data: bytes, finish: Callable[[Path, Path], object]) -> None:
     part = path.parent / f".{secrets.token_hex(8)}{UNFINISHED}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +49,7 @@ def write_atomic(path: Path, data: bytes) -> None:
             failpoint("file.before_fsync")
             os.fsync(file.fileno())
         failpoint("file.before_rename")
-        part.replace(path)
+        finish(part, path)
         failpoint("file.after_rename")
         _sync_folder(path.parent)
     except OSError as error:
@@ -52,6 +73,15 @@ def is_unfinished(path: Path) -> bool:
     return re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(UNFINISHED)}", path.name) is not None
 
 
+def is_unused(folder: Path) -> bool:
+    """Whether a folder holds nothing but locks, of itself or of files, and what ``write_atomic`` was killed over."""
+    return all(_is_lock(path) or is_unfinished(path) for path in folder.iterdir())
+
+
+def _is_lock(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(LOCK)
+
+
 def sweep(*folders: Path) -> None:
     """Remove what a killed run left half-written in some folders of its own; only their sole owner may."""
     for folder in folders:
@@ -69,9 +99,9 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def sole_owner(folder: Path) -> AbstractContextManager[None]:
-    """Hold a folder for this process alone; a second run on it is refused."""
-    return _held(folder, folder / LOCK, "--out")
+def sole_owner(folder: Path, option: str = "--out") -> AbstractContextManager[None]:
+    """Hold a folder for this process alone; a second run on it is refused, and told what to choose otherwise."""
+    return _held(folder, folder / LOCK, option)
 
 
 def sole_user(file: Path) -> AbstractContextManager[None]:

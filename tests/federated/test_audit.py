@@ -141,11 +141,21 @@ def test_rows_that_are_damaged_or_were_asked_otherwise_are_done_again(places, au
     assert audit_federation(places["open"], tmp_path, settings).rows == first.rows
     assert (tmp_path / first.rows[0].pictures[0][1]).is_file()
     assert len(seen) == 3
+    changed = json.loads(kept.read_text())
+    changed["home"]["mean"] += 0.125
+    kept.write_text(json.dumps(changed))
+    assert audit_federation(places["open"], tmp_path, settings).rows == first.rows
+    picture = tmp_path / first.rows[0].pictures[0][0]
+    content = picture.read_bytes()
+    picture.write_bytes(content[:-1] + b"x")
+    assert audit_federation(places["open"], tmp_path, settings).rows == first.rows
+    assert picture.read_bytes() == content
+    assert len(seen) == 5
     for change in ({"images": 1}, {"labels": "recovered"}, {"seed": 1}, {"round": 1}, {"metrics": ("mse",)}):
         audit_federation(places["open"], tmp_path, dataclasses.replace(settings, **change))
-    assert len(seen) == 8
+    assert len(seen) == 10
     audit_federation(places["open"], tmp_path, settings)
-    assert len(seen) == 8
+    assert len(seen) == 10
 
 
 def test_command_table_json_and_page(places, tmp_path):

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from glasshouse import defenses
@@ -102,6 +103,27 @@ def test_a_finished_shadow_is_kept_and_a_lost_one_comes_back_the_same(tmp_path):
     for file, (changed, content) in before.items():
         assert file.read_bytes() == content
         assert (file.stat().st_mtime_ns == changed) == (file != lost)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut"])
+def test_a_damaged_shadow_is_trained_again_to_the_same(tmp_path, damage):
+    shadows = Bank(trainer(), folder=tmp_path, size=9).shadows(ASKED, PUBLIC, 4)
+    shadows.train()
+    file = min(tmp_path.iterdir())
+    content = file.read_bytes()
+    broken = {"flipped": content[:-1] + bytes([content[-1] ^ 1]), "cut": content[:-9]}
+    file.write_bytes(broken[damage])
+    assert shadows.missing() == [0]
+    shadows.train()
+    assert file.read_bytes() == content
+
+
+def test_a_shadow_that_is_older_than_digests_is_kept(tmp_path):
+    shadows = Bank(trainer(), folder=tmp_path, size=9).shadows(ASKED, PUBLIC, 2)
+    shadows.train()
+    for file in tmp_path.iterdir():
+        save_file(load_file(file), file)
+    assert shadows.missing() == []
 
 
 SCRIPT = """

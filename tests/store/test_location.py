@@ -6,10 +6,17 @@ import shutil
 import sqlite3
 from contextlib import closing, suppress
 
+import fsspec
 import pytest
 
 from glasshouse.errors import StudyError
+from glasshouse.files import sole_owner
 from glasshouse.store import DATABASE_FILE, STORAGE_FILE, Album, ImageRecord, Location, Store
+
+
+@pytest.fixture(autouse=True)
+def _nobodys_memory():
+    fsspec.filesystem("memory").store.clear()
 
 
 def test_a_study_keeps_things_in_its_directory_unless_told_otherwise(tmp_path):
@@ -153,3 +160,71 @@ def test_a_file_by_url_is_held_by_one_run_and_mended(settled, tmp_path):
     store = Store(settled.database)
     assert store.images() == []
     store.close()
+
+
+def damaged(file, statement):
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(statement)
+
+
+@pytest.fixture
+def neighbour(tmp_path):
+    """A study that keeps all in its directory, with an image whose row is damaged."""
+    location = Location.asked(tmp_path / "neighbour", None, None)
+    location.directory.mkdir()
+    location.settle()
+    with closing(Store(location.database)) as store:
+        store.add_images([ImageRecord(0, "id", 3, "cat", "images/0.png", "0" * 64)])
+    damaged(location.database, "UPDATE images SET label = 9")
+    return location
+
+
+def refused(location, match):
+    """Nothing of a neighbour's database is touched where a study is refused that was told to use it."""
+    second = Location.asked(location.directory.parent / "second", f"sqlite:///{location.database}", None)
+    with pytest.raises(StudyError, match=match), second.held():
+        pytest.fail("held")
+    with closing(Store(location.database)) as store:
+        assert len(store.images()) == 1
+
+
+def test_the_database_of_another_study_is_not_mended(neighbour):
+    refused(neighbour, "belongs to another study")
+
+
+def test_a_database_that_does_not_say_any_more_whose_it_is_is_nobody_elses_to_mend(neighbour):
+    damaged(neighbour.database, "UPDATE study SET name = 'x'")
+    refused(neighbour, "does not say any more whose it is")
+
+
+def test_a_database_in_a_directory_is_held_with_it_however_it_is_named(neighbour):
+    with sole_owner(neighbour.directory):
+        refused(neighbour, "Another run is working on .*neighbour: wait for it, or choose another --store")
+        inside = Location.asked(neighbour.directory.parent / "third", f"sqlite:///{neighbour.database}", None)
+        own = Location(neighbour.directory, inside.storage)
+        with pytest.raises(StudyError, match="belongs to another study"), own.held():  # held, and so only asked whose
+            pytest.fail("held")
+
+
+@pytest.mark.parametrize("statement", ["UPDATE study SET name = 'x'", "UPDATE study SET seal = 1"])
+def test_a_study_whose_name_is_damaged_is_known_again(settled, tmp_path, statement):
+    with closing(Store(settled.database)) as store:
+        store.add_cases([("case", {"model": "lenet"})])
+    damaged(tmp_path / "disk" / "other.db", statement)
+    with Location.of(settled.directory).held(), closing(Store(settled.database)) as store:
+        assert store.owner() == settled.storage.study
+        assert [case.key for case in store.cases()] == ["case"]
+    again(settled)
+
+
+@pytest.mark.parametrize("pictures", ["{}/pictures", "memory://{}/pictures"])
+def test_of_two_studies_that_begin_at_once_one_gets_the_pictures(tmp_path, pictures):
+    place = pictures.format(tmp_path)
+    first, second = (Location.asked(tmp_path / name, None, place) for name in ("first", "second"))
+    with first.held(), second.held():  # both see a place of nobody
+        first.settle()
+        with pytest.raises(StudyError, match="pictures belongs to another study"):
+            second.settle()
+    assert first.album.owner() == first.storage.study
+    assert not Location.of(second.directory).storage.marked
+    again(first)

@@ -10,14 +10,15 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from tests.small_study import make_study
 from tests.soak import count
 
 from glasshouse.errors import StudyError
-from glasshouse.store import DATABASE_FILE, Score, Store, Votes, mend
+from glasshouse.store import DATABASE_FILE, Score, Store, Votes, mend, mending
+from glasshouse.store.seals import sealed_case
 
 DAMAGES = count(40, 2_000)
 
@@ -204,3 +205,24 @@ def test_older_rows_without_a_seal_are_trusted(database, tmp_path):
 def test_nothing_is_made_where_nothing_is(tmp_path):
     mend(tmp_path / DATABASE_FILE)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_case_that_is_finished_meanwhile_is_not_taken_for_damaged(database, tmp_path, monkeypatch):
+    file = shutil.copy(database, tmp_path / DATABASE_FILE)
+    with closing(Store(file)) as store:
+        store.add_cases([("late", {"model": "lenet"})])
+    picture = (0, "images/late.png", "0" * 64)
+    looked = mending._held
+
+    def then_finished(connection):
+        found = looked(connection)
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(file, timeout=0)) as other, other:
+            other.execute("INSERT INTO reconstructions VALUES ('late', ?, ?, ?)", picture)
+            seal = sealed_case("late", "{}", [picture])
+            other.execute("UPDATE cases SET state = 'done', outcome = '{}', seal = ? WHERE key = 'late'", (seal,))
+        return found
+
+    monkeypatch.setattr(mending, "_held", then_finished)
+    mend(file)
+    with closing(Store(file)) as store:
+        assert "late" in {case.key for case in store.cases()}

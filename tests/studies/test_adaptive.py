@@ -20,7 +20,7 @@ from glasshouse.models import own
 from glasshouse.reports.comparison import COLUMNS, draw_pictures, draw_tradeoff, worst
 from glasshouse.studies import adaptive, variants
 from glasshouse.studies.adaptive import compare
-from glasshouse.studies.comparison import Comparison, Shelf, deal
+from glasshouse.studies.comparison import Comparison, ComparisonShelf, deal
 from glasshouse.studies.variants import ResizedClient, Variant
 from glasshouse.training import Samples
 
@@ -30,9 +30,9 @@ PLAN = Comparison(
 VARIANTS = ["none", "csvar", "csvar:block_size=4", "pixelate:factor=4@16"]  # the third leaves nothing to move
 
 
-def shelf(directory, plan=PLAN) -> Shelf:
+def shelf(directory, plan=PLAN) -> ComparisonShelf:
     dealt = deal(plan, None)
-    return Shelf.of(plan, dealt, own.build(plan.model, dealt.spec), directory)
+    return ComparisonShelf.of(plan, dealt, own.build(plan.model, dealt.spec), directory)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_a_variant_that_fails_says_why_and_the_others_are_measured(measured):
 def test_names_of_rows_cover_all_that_decides_them(tmp_path, monkeypatch):
     plain = shelf(tmp_path)
 
-    def file(text: str, kept: Shelf = plain) -> str:
+    def file(text: str, kept: ComparisonShelf = plain) -> str:
         return kept.file(Variant.parse(text)).name
 
     assert file("csvar") == file("csvar:channel_wise=true")  # one defense, written in two ways
@@ -113,7 +113,7 @@ def test_names_of_rows_cover_all_that_decides_them(tmp_path, monkeypatch):
         assert file("csvar", shelf(tmp_path, dataclasses.replace(PLAN, **change))) != before, change
     dealt = deal(PLAN, None)
     dealt.test.images[0, 0, 0, 0] += 0.1  # the same names, another picture
-    assert file("csvar", Shelf.of(PLAN, dealt, own.build(PLAN.model, dealt.spec), tmp_path)) != before
+    assert file("csvar", ComparisonShelf.of(PLAN, dealt, own.build(PLAN.model, dealt.spec), tmp_path)) != before
     monkeypatch.setattr(CSVAR, "version", 99)
     assert file("csvar") != before
 

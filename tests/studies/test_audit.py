@@ -17,8 +17,9 @@ import glasshouse as gh
 from glasshouse.errors import CapabilityError, DataError, GlasshouseError, ModelError, SettingError, StudyError
 from glasshouse.functional.ssim import structural_similarity
 from glasshouse.reports.page import write_report
-from glasshouse.studies.audit import Running, audit_plan
+from glasshouse.studies.audit import Running, audit_plan, owned
 from glasshouse.studies.plan import Plan
+from glasshouse.studies.study import refuse_foreign
 
 
 def run(plan: Plan, out: Path, **running):
@@ -155,6 +156,12 @@ def test_a_directory_with_other_things_is_refused(plan, tmp_path):
     with pytest.raises(StudyError, match="holds no study"):
         run(plan, tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "precious"
+
+
+def test_a_database_may_lie_in_the_directory_under_another_name(tmp_path):
+    directory = tmp_path / "study"
+    with owned(directory, Running(store=f"sqlite:///{directory}/x.db")):
+        refuse_foreign(directory)  # the lock of the database is ours
 
 
 def test_failed_cases_are_kept_with_their_reason(tmp_path):

@@ -20,7 +20,7 @@ from glasshouse.federated.host import Host, Told, nobody
 from glasshouse.federated.plan import Federation, from_toml, to_toml
 from glasshouse.federated.records import Ledger, Round
 from glasshouse.federated.simulation import QUIET, environment, need_flower, silent, simulate
-from glasshouse.files import LOCK, is_unfinished, sole_owner, sweep, write_atomic
+from glasshouse.files import is_unused, sole_owner, sweep, write_atomic
 from glasshouse.types import JSON
 
 SCHEMA = 1
@@ -131,7 +131,7 @@ def _refuse_foreign(out: Path, plan: Federation) -> None:
             raise StudyError(
                 f"{out} belongs to another federation (its {PLAN_FILE} differs): choose another --out, or delete it."
             )
-    elif out.is_dir() and any(path.name != LOCK and not is_unfinished(path) for path in out.iterdir()):
+    elif out.is_dir() and not is_unused(out):
         raise StudyError(f"{out} is not empty and holds no federation: choose another --out.")
 
 

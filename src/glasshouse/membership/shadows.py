@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from glasshouse import checks
 from glasshouse.defenses import DefendedClient, Defense, create
-from glasshouse.errors import DataError, SettingError
+from glasshouse.errors import DataError, SettingError, WeightsError
 from glasshouse.files import write_atomic
 from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
 from glasshouse.training import Recipe, Samples, fit
 from glasshouse.types import Progress, no_progress
 
+log = logging.getLogger(__name__)
+
 VERSION = 1  # counts changes that change a shadow model
+DIGEST = "sha256"  # what the file of a kept model calls the checksum of its tensors
 FEWEST = 2
 
 
@@ -117,8 +122,8 @@ class Bank:
         return found.hexdigest()[:24]
 
     def holds(self, name: str) -> bool:
-        """Whether a model is finished."""
-        return name in self.kept if self.folder is None else self._file(name).is_file()
+        """Whether a model is finished; one whose file is damaged is not."""
+        return name in self.kept if self.folder is None else _is_whole(self._file(name))
 
     def keep(self, name: str, model: nn.Module) -> None:
         """Keep a finished model."""
@@ -126,7 +131,7 @@ class Bank:
             self.kept[name] = model
         else:
             weights = {key: value.detach().clone().contiguous() for key, value in model.state_dict().items()}
-            write_atomic(self._file(name), to_safetensors(weights))
+            write_atomic(self._file(name), to_safetensors(weights, {DIGEST: _digest_of(weights)}))
 
     def get(self, name: str, count: int) -> nn.Module:
         """A finished model that was trained on ``count`` images."""
@@ -214,6 +219,30 @@ def halves(candidates: int, public: int, size: int | None, pair: int, seed: int)
         _marked(torch.cat([part, more]), candidates + public) for part, more in zip(own_parts, fills, strict=True)
     )
     return first, second
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a kept model is as it was written; one that is older than digests need only be readable."""
+    if not file.is_file():
+        return False
+    try:
+        with safe_open(file, "pt") as content:
+            digest = (content.metadata() or {}).get(DIGEST)
+        whole = digest in (None, _digest_of(own.read_weights(file)))
+    except (SafetensorError, WeightsError):
+        whole = False
+    if not whole:
+        log.warning("%s is damaged: the model is trained again.", file)
+    return whole
+
+
+def _digest_of(weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 of named tensors in any order."""
+    found = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        found.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+        found.update(value.cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
 
 
 def _marked(places: Tensor, count: int) -> Tensor:

@@ -11,7 +11,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from glasshouse.errors import PictureError, StudyError
-from glasshouse.files import sweep, write_atomic
+from glasshouse.files import sweep, write_atomic, write_new
 
 FOLDER = "images"  # what the names of pictures begin with, and where a study keeps them unless told otherwise
 
@@ -84,8 +84,17 @@ class Album:
             return None
 
     def claim(self, study: str) -> None:
-        """Write down whose pictures these are."""
-        self.write(MARK, f"{study}\n".encode())
+        """Write down whose pictures these are, unless that is known; who claims them must look whose they are then.
+
+        Of two who claim at once the first is known: on a disk always, elsewhere unless both look before either writes.
+        """
+        mark = f"{study}\n".encode()
+        files, path = self._path(MARK)
+        if isinstance(files, LocalFileSystem):
+            write_new(Path(path), mark)
+        elif self.owner() is None:
+            self._make_folder()
+            self.write(MARK, mark)
 
     def refuse(self) -> None:
         """Refuse a place that nobody knows how to reach, before anything is written."""
@@ -96,7 +105,11 @@ class Album:
         files, root = self._reached()
         if isinstance(files, LocalFileSystem):
             sweep(Path(root))
-            return
+        else:
+            self._make_folder()
+
+    def _make_folder(self) -> None:
+        files, root = self._reached()
         try:
             files.makedirs(root, exist_ok=True)
         except UNREACHABLE as error:

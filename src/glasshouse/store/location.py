@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glasshouse import plans
 from glasshouse.errors import StudyError
-from glasshouse.files import sole_user, write_once
+from glasshouse.files import sole_owner, sole_user, write_once
 from glasshouse.registry import setting
 from glasshouse.store.album import Album
 from glasshouse.store.database import DATABASE_FILE, Database, file_of
-from glasshouse.store.mending import mend
+from glasshouse.store.mending import Owner, mend, owner_of
 from glasshouse.store.store import Store
 from glasshouse.urls import has_password, without_password
 
@@ -104,12 +104,26 @@ class Location:
         with ExitStack() as held:
             if file is None:
                 held.enter_context(held.enter_context(closing(Database(self.database))).held())
-            elif self.storage.store is not None:  # a file in the study's directory is held with it
-                held.enter_context(sole_user(file))
-            if file is not None:  # a server minds its own disks
-                mend(file)
+            else:
+                held.enter_context(self._lock(file))
             self._refuse_others()
+            if file is not None:  # a server minds its own disks
+                self._mend(file)
             yield
+
+    def _lock(self, file: Path) -> AbstractContextManager[None]:
+        """What every run holds that works on a file, whichever study's it is and however the file was named."""
+        if file.name != DATABASE_FILE:
+            return sole_user(file)
+        if file.parent.resolve() == self.directory.resolve():  # held with the study's directory
+            return nullcontext()
+        return sole_owner(file.parent, "--store")  # as a study holds it whose directory that is
+
+    def _mend(self, file: Path) -> None:
+        """Mend a file that is this study's, and write its name anew where that was damaged."""
+        mend(file)
+        if self.storage.marked:
+            self._claim()
 
     def settle(self) -> None:
         """Make database and pictures this study's own, and remember what lies elsewhere, without passwords.
@@ -117,16 +131,20 @@ class Location:
         Our name is written here first: a run that is killed before the last line finds it there and goes on.
         """
         self._save(self.storage)
-        with closing(Store(self.database)) as store:
-            store.claim(self._name)
-        self.album.prepare()
+        self._claim()
         if self.storage.pictures is not None:
             self.album.claim(self._name)
+        self._refuse_others()  # one that began at the same time was first
+        self.album.prepare()
         self._save(replace(self.storage, marked=True))
 
     @property
     def _name(self) -> str:
         return self.storage.study or UNNAMED
+
+    def _claim(self) -> None:
+        with closing(Store(self.database)) as store:
+            store.claim(self._name)
 
     def _save(self, storage: Storage) -> None:
         if storage.elsewhere:
@@ -136,23 +154,34 @@ class Location:
     def _refuse_others(self) -> None:
         """Refuse places of another study, and places elsewhere that have forgotten this one."""
         for place, owner in self._owners():
-            if owner is None and self.storage.marked:
+            if not owner.readable and not self.storage.marked:
+                raise StudyError(
+                    f"{place} is damaged, and does not say any more whose it is: run the study again "
+                    "that keeps its results there, which mends it, or give this one a place of its own (--store)."
+                )
+            if owner == Owner() and self.storage.marked:
                 raise StudyError(self._forgotten(place))
-            if owner not in (None, self._name):
+            if owner.name not in (None, self._name):
                 raise StudyError(
                     f"{place} belongs to another study: go on in the directory of that one, or give this one a place "
                     "of its own (--store, --pictures)."
                 )
 
-    def _owners(self) -> Iterator[tuple[str, str | None]]:
-        """Database and pictures with the name of the study that they know."""
+    def _owners(self) -> Iterator[tuple[str, Owner]]:
+        """Database and pictures with the study that they know."""
         if self.exists():
-            with closing(Store(self.database)) as store:
-                owner = store.owner()
-            if owner is not None or self.storage.store is not None:  # beside its plan it cannot be another disk's
-                yield store.name, owner
+            owner = self._owner()
+            if owner.name is not None or self.storage.store is not None:  # beside its plan it cannot be another disk's
+                yield without_password(str(self.database)), owner
         if self.storage.pictures is not None:
-            yield self.storage.pictures, self.album.owner()
+            yield self.storage.pictures, Owner(self.album.owner())
+
+    def _owner(self) -> Owner:
+        file = file_of(self.database)
+        if file is not None:
+            return owner_of(file)
+        with closing(Store(self.database)) as store:
+            return Owner(store.owner())
 
     def _forgotten(self, place: str) -> str:
         return (

@@ -11,6 +11,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from glasshouse.errors import StudyError
@@ -27,6 +28,28 @@ _IMAGE = ("place", "identity", "label", "class_name", "file", "sha256")
 _SCORE = ("case_key", "place", "metric", "value")
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose results a database says that it holds: nobody's where none has claimed them, or it cannot be read whose."""
+
+    name: str | None = None
+    readable: bool = True
+
+
+def owner_of(file: Path) -> Owner:
+    """Whose a database is, before anything is written to it: what is another's is not ours to mend."""
+    try:
+        with closing(_connected(file)) as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'study'").fetchall():
+                return Owner()  # older than names, or empty
+            rows = connection.execute("SELECT name, seal FROM study").fetchall()
+    except sqlite3.OperationalError as error:  # no damage: a place that cannot be read, or one that is busy
+        raise StudyError(_unusable(file, error)) from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        return Owner(readable=False)
+    return next((Owner(row["name"]) if _agrees(row, "name") else Owner(readable=False) for row in rows), Owner())
+
+
 def mend(file: Path) -> None:
     """Take what is damaged out of a study's database; only the owner of the study's directory may.
 
@@ -40,6 +63,7 @@ def mend(file: Path) -> None:
             _rebuild(file)
         Database(file).close()  # an older schema has no seals
         with closing(_connected(file)) as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")  # a case that is finished between two looks would not fit its seal
             held = _held(connection)
             _drop(connection, "study", lambda row: _agrees(row, "name"))
             _drop(connection, "images", lambda row: _agrees(row, *_IMAGE))
@@ -49,10 +73,14 @@ def mend(file: Path) -> None:
             _drop(connection, "cases", lambda row: _described(row) and _is_whole(row, held[row["key"]]))
             connection.execute("DELETE FROM reconstructions WHERE case_key NOT IN (SELECT key FROM cases)")
     except (sqlite3.Error, OSError) as error:
-        raise StudyError(
-            f"{file} is not a usable database ({error}): see that its place can be written to and has room; if it is "
-            "damaged beyond that, move it away and run the same command again, which computes all anew."
-        ) from error
+        raise StudyError(_unusable(file, error)) from error
+
+
+def _unusable(file: Path, error: Exception) -> str:
+    return (
+        f"{file} is not a usable database ({error}): see that its place can be written to and has room; if it is "
+        "damaged beyond that, move it away and run the same command again, which computes all anew."
+    )
 
 
 def _connected(file: Path, patience: float = 10) -> sqlite3.Connection:

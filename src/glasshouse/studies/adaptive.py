@@ -25,7 +25,7 @@ from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
-from glasshouse.studies.comparison import Comparison, Dealt, Shelf, deal
+from glasshouse.studies.comparison import Comparison, ComparisonShelf, Dealt, deal
 from glasshouse.studies.judge import Judge, train_judge
 from glasshouse.studies.pictures import to_pixels, to_png
 from glasshouse.studies.runner import RunProgress
@@ -55,7 +55,7 @@ def compare(
     checks.at_least("workers", workers, 1)
     parsed = [Variant.parse(text) for text in variants]
     dealt = deal(plan, root)
-    shelf = Shelf.of(plan, dealt, own.build(plan.model, dealt.spec, seed=plan.seed), directory)
+    shelf = ComparisonShelf.of(plan, dealt, own.build(plan.model, dealt.spec, seed=plan.seed), directory)
     directory.mkdir(parents=True, exist_ok=True)
     left = [one for one in parsed if "accuracy" not in (shelf.row(one) or {})]
     if left:
@@ -71,7 +71,7 @@ def compare(
     return [row for row in map(shelf.row, parsed) if row is not None]
 
 
-Work = tuple[Comparison, str, Shelf, Path | None]
+Work = tuple[Comparison, str, ComparisonShelf, Path | None]
 
 
 def _in_turn(left: Sequence[Work], deadline: float, progress: Callable[[int], None]) -> None:
@@ -108,7 +108,7 @@ def _at_once(workers: int, left: Sequence[Work], deadline: float, progress: Call
                 progress(done)
 
 
-def measure(plan: Comparison, text: str, shelf: Shelf, root: Path | None) -> None:
+def measure(plan: Comparison, text: str, shelf: ComparisonShelf, root: Path | None) -> None:
     """Write one row: accuracy behind a defense and everything the attacker gets out of it, or why there is none."""
     variant = Variant.parse(text)
     facts: JSON = {"variant": text, "plan": dataclasses.asdict(plan)}

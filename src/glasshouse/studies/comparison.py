@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +12,9 @@ from torch import Tensor, nn
 
 from glasshouse import checks, data
 from glasshouse.errors import DataError
-from glasshouse.files import write_atomic
 from glasshouse.metrics import metrics
 from glasshouse.registry import setting
-from glasshouse.store.seals import sealed
+from glasshouse.store.seals import read_sealed, write_sealed
 from glasshouse.studies import judge, shuffled
 from glasshouse.studies.materials import unlike
 from glasshouse.studies.variants import Variant
@@ -25,7 +23,6 @@ from glasshouse.types import JSON, ImageSpec
 
 VERSION = 3  # counts changes of how accuracy and leakage are measured that change results
 FEWEST = 4  # training images
-SEAL = "seal"  # the checksum in the file of a row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +94,7 @@ def _unattacked(public: Samples, client: Samples, test: Samples) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ComparisonShelf:
     """Where the rows of a comparison are kept: names cover all that decides a row's content."""
 
     directory: Path
@@ -105,7 +102,7 @@ class Shelf:
     judge: Path
 
     @classmethod
-    def of(cls, plan: Comparison, dealt: Dealt, network: nn.Module, directory: Path) -> Shelf:
+    def of(cls, plan: Comparison, dealt: Dealt, network: nn.Module, directory: Path) -> ComparisonShelf:
         """The shelf of a plan, for these very images and this very network."""
         settings = {name: value for name, value in dataclasses.asdict(plan).items() if name not in ("dataset", "model")}
         scored = [(name, metrics.create(name).version) for name in shuffled.METRICS]
@@ -119,18 +116,13 @@ class Shelf:
 
     def row(self, variant: Variant) -> JSON | None:
         """The row of a variant, if there is one as it was written; a damaged one is measured anew."""
-        try:
-            row: JSON = json.loads(self.file(variant).read_bytes())
-        except (FileNotFoundError, ValueError):
-            return None
-        if not isinstance(row, dict) or row.pop(SEAL, None) not in (None, sealed((row,))):  # older rows have none
-            return None
-        return row | {"variant": variant.text}  # of two ways to write a defense, the one that is asked for now
+        row = read_sealed(self.file(variant))
+        # of two ways to write a defense, the one that is asked for now
+        return None if row is None else row | {"variant": variant.text}
 
     def keep(self, variant: Variant, row: JSON) -> None:
         """Write the row of a variant down, with its checksum."""
-        content = json.dumps({**row, SEAL: sealed((row,))}, indent=1, allow_nan=False)
-        write_atomic(self.file(variant), content.encode())
+        write_sealed(self.file(variant), row)
 
 
 def _name(*facts: object) -> str:

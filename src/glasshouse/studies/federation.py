@@ -31,7 +31,7 @@ from glasshouse.registry import setting
 from glasshouse.studies.forgery import Forgery, gather
 from glasshouse.studies.materials import unlike
 from glasshouse.studies.shelf import FOLDER as ROWS
-from glasshouse.studies.shelf import Shelf
+from glasshouse.studies.shelf import AuditShelf
 from glasshouse.studies.sightings import Row, Scene, Victim, victims
 from glasshouse.training import Samples
 from glasshouse.types import JSON, Interval, Progress, finite_json, no_progress
@@ -160,7 +160,7 @@ def _attacked(
 ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     """Every attack on every victim, those of an earlier run found again, and why others failed."""
     rows, failures = list[Row](), list[str]()
-    shelf = Shelf(scene, (settings.images, settings.labels, settings.seed, settings.metrics))
+    shelf = AuditShelf(scene, (settings.images, settings.labels, settings.seed, settings.metrics))
     attacked = partial(scene.attacked, images=settings.images, labels=settings.labels, seed=settings.seed)
     work = [(victim, text) for victim in seen for text in attack_list]
     for number, (victim, text) in enumerate(work):

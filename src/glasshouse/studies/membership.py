@@ -11,7 +11,7 @@ from pathlib import Path
 from glasshouse import checks, defenses
 from glasshouse import membership as room
 from glasshouse.errors import SettingError, StudyError
-from glasshouse.files import LOCK, is_unfinished, sole_owner, sweep, write_atomic
+from glasshouse.files import is_unused, sole_owner, sweep, write_atomic
 from glasshouse.functional.roc import LOW_RATES, METRICS
 from glasshouse.membership import Trainer
 from glasshouse.models import own
@@ -217,5 +217,5 @@ def _refuse_foreign(out: Path) -> None:
     """Refuse a directory that holds something else, before anything is written to it."""
     if not out.is_dir() or (out / SETTINGS_FILE).exists():
         return
-    if any(path.name != LOCK and not is_unfinished(path) for path in out.iterdir()):
+    if not is_unused(out):
         raise StudyError(f"{out} is not empty and holds no membership audit: choose another --out.")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
 
 from glasshouse.attacks import InversionAttack
-from glasshouse.files import write_atomic
 from glasshouse.registry import complete_spec
+from glasshouse.store.seals import read_sealed, write_sealed
 from glasshouse.studies.sightings import Row, Scene, Victim
 from glasshouse.types import JSON, Interval, Threat
 
@@ -22,10 +22,11 @@ log = logging.getLogger(__name__)
 
 VERSION = 1  # counts changes that change a row
 FOLDER = "rows"
+DIGESTS = "sha256"  # of its pictures, in the file of a row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shelf:
+class AuditShelf:
     """The finished rows of an audit; ``settings`` are those that decide a row beside what was seen."""
 
     scene: Scene
@@ -43,21 +44,25 @@ class Shelf:
         return found.hexdigest()[:32]
 
     def get(self, key: str) -> Row | None:
-        """A finished row with its pictures; one that is damaged, or has lost them, is not finished."""
+        """A finished row with its pictures; one that is damaged, or whose pictures are, is not finished."""
         path = self._file(key)
         if not path.is_file():
             return None
-        try:
-            row = _row(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            log.warning("%s is damaged: its attack is run again.", path)
-            return None
-        whole = all((self.scene.out / name).is_file() for pair in row.pictures for name in pair)
-        return row if whole else None
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):  # another make, or a lost picture
+            found = read_sealed(path) or {}
+            digests, row = found.pop(DIGESTS), _row(found)
+            if digests == self._digests(row):
+                return row
+        log.warning("%s or one of its pictures is damaged: its attack is run again.", path)
+        return None
 
     def put(self, key: str, row: Row) -> None:
-        """Keep a row, after its pictures; infinite values stay what they are, for only ``get`` reads them."""
-        write_atomic(self._file(key), json.dumps(dataclasses.asdict(row)).encode())
+        """Keep a row, after its pictures, with the checksums of both."""
+        write_sealed(self._file(key), {**dataclasses.asdict(row), DIGESTS: self._digests(row)}, infinite=True)
+
+    def _digests(self, row: Row) -> list[str]:
+        names = [name for pair in row.pictures for name in pair]
+        return [hashlib.sha256((self.scene.out / name).read_bytes()).hexdigest() for name in names]
 
     def _file(self, key: str) -> Path:
         return self.scene.out / FOLDER / f"{key}.json"

@@ -22,7 +22,7 @@ from glasshouse.metrics import Metric
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec
 from glasshouse.store import Album
-from glasshouse.studies.pictures import opaque_name, save_picture, to_pixels, to_tensor
+from glasshouse.studies.pictures import fingerprint, opaque_name, save_picture, to_pixels, to_tensor
 from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat
 
 SHOWN = 8
@@ -122,7 +122,7 @@ class Scene:
             self._scores(truth, flat),
             points_home(guesses, victim.truth, self.others),
             _threat(victim, sighting, labels),
-            self._pictures(victim, attack, truth, guesses),
+            self._pictures(truth, guesses),
         )
 
     def _scores(self, truth: Tensor, guess: Tensor) -> dict[str, Interval]:
@@ -130,15 +130,14 @@ class Scene:
         usable = {text: one for text, one in self.judges.items() if one.why_not(self.image, len(truth)) is None}
         return {text: mean_interval(metric(truth, guess).tolist()) for text, metric in usable.items()}
 
-    def _pictures(
-        self, victim: Victim, attack: InversionAttack, truth: Tensor, guesses: Tensor
-    ) -> tuple[tuple[str, str], ...]:
-        def kept(kind: str, at: int, image: Tensor) -> str:
-            name = opaque_name(victim.name, str(victim.round), complete_spec(attack), kind, str(at))
-            return save_picture(Album.of(self.out), name, to_pixels(image))[0]
+    def _pictures(self, truth: Tensor, guesses: Tensor) -> tuple[tuple[str, str], ...]:
+        """Pairs of pictures, named by what they show: an audit with other settings does not write over them."""
 
-        pairs = zip(truth[:SHOWN], guesses[:SHOWN], strict=True)
-        return tuple((kept("truth", at, one), kept("guess", at, two)) for at, (one, two) in enumerate(pairs))
+        def kept(image: Tensor) -> str:
+            pixels = to_pixels(image)
+            return save_picture(Album.of(self.out), opaque_name(fingerprint(pixels)), pixels)[0]
+
+        return tuple((kept(one), kept(two)) for one, two in zip(truth[:SHOWN], guesses[:SHOWN], strict=True))
 
 
 def assigned(guesses: Tensor, truth: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from glasshouse import checks, defenses, models
 from glasshouse.attacks.base import InversionAttack
 from glasshouse.data.crops import CROPS
 from glasshouse.errors import StudyError
-from glasshouse.files import LOCK, is_unfinished, sweep, write_atomic, write_once
+from glasshouse.files import is_unused, sweep, write_atomic, write_once
 from glasshouse.models import own
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec
@@ -135,7 +135,7 @@ def refuse_foreign(directory: Path) -> None:
     """Refuse a directory that holds something else than a study, before anything is written to it."""
     if not directory.is_dir() or (directory / PLAN_FILE).exists():
         return
-    if any(path.name != LOCK and not is_unfinished(path) for path in directory.iterdir()):
+    if not is_unused(directory):
         raise StudyError(f"{directory} is not empty and holds no study: choose another --out.")
 
 
