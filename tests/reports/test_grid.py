@@ -101,6 +101,7 @@ def seen(defense, mean, low, high, accuracy):
     return {"dataset": "d", "model": "m", "defense": defense, "mean": mean, "low": low, "high": high} | {
         "images": 50,
         "accuracy": accuracy,
+        "threat": {"tuning": "tuned"},
     }
 
 

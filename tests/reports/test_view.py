@@ -7,9 +7,11 @@ import pytest
 from glasshouse.reports import figures, view
 
 
-def seen(defense: str, which: list[int], attack: str = "a", low: float = 0.0, high: float = 1.0) -> dict:
-    share = len(which) / 3
-    return {"defense": defense, "attack": attack, "which": which, "images": 3, "mean": share, "low": low, "high": high}
+def seen(
+    defense: str, which: list[int], attack: str = "a", low: float = 0.0, high: float = 1.0, tuning: str = "tuned"
+) -> dict:
+    share = {"images": 3, "mean": len(which) / 3, "low": low, "high": high}
+    return {"defense": defense, "attack": attack, "which": which, **share, "threat": {"tuning": tuning}}
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,11 @@ def seen(defense: str, which: list[int], attack: str = "a", low: float = 0.0, hi
         ([seen("none", [])], "saw nothing, even undefended"),
         ([seen("none", []), seen("prune", [1])], "saw little, with or without"),
         ([seen("none", [0]), seen("prune", [])], "too few images to tell whether prune helped"),
-        ([seen("none", [0], low=0.5), seen("prune", [], high=0.4)], "prune hid more of them than chance explains"),
+        ([seen("none", [0], low=0.5), seen("prune", [], high=0.4)], "prune hid more of them than chance explains."),
+        (
+            [seen("none", [0], low=0.5), seen("prune", [], high=0.4, tuning="fixed settings")],
+            "than chance explains, but only from attacks at fixed settings: tune them",
+        ),
         ([seen("none", [0]), seen("prune", [1])], "Behind prune no fewer could be seen"),
         ([seen("none", [0]), seen("prune", []), seen("prune", [0], "b")], "Behind prune no fewer could be seen"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from glasshouse.reports.view import untuned
 from glasshouse.types import JSON
 
 UNDEFENDED = "none"
@@ -77,7 +78,7 @@ def _credited(dataset: str, bare: Stand, others: list[Stand]) -> Iterator[str]:
         best = max(hides, key=lambda one: one.seen["accuracy"] or 0.0)
         yield (
             f"{dataset}: of the defenses that hid more than chance explains ({_names(hides)}), {best.defense} leaves "
-            f"most accuracy ({best.accuracy}); {_seen(best)} could still be seen."
+            f"most accuracy ({best.accuracy}); {_seen(best)} could still be seen{untuned(one.seen for one in hides)}."
         )
     elif others:
         yield f"{dataset}: no defense here hid more than chance explains: attack more images, or defend harder."

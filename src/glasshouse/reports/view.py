@@ -16,7 +16,7 @@ from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.store import Album
 from glasshouse.studies.pictures import to_png
-from glasshouse.studies.rows import chosen_settings, why_no_interval
+from glasshouse.studies.rows import TUNED, chosen_settings, why_no_interval
 from glasshouse.types import JSON
 
 PICTURE = r"images/[0-9a-f]{24}\.png"
@@ -237,7 +237,10 @@ def verdict(results: JSON) -> tuple[str, tuple[str, ...]]:
 
 
 def _headline(worst: dict[str, JSON]) -> str:
-    """What the counts allow to be said, and no more: a defense is credited only where the intervals are apart."""
+    """What the counts allow to be said, and no more.
+
+    A defense is credited only where the intervals are apart, and where the attacks were tuned to it.
+    """
     bare = worst.get("none")
     if bare is None:
         return "The undefended gradient was not attacked, so no defense can be credited."
@@ -251,12 +254,20 @@ def _headline(worst: dict[str, JSON]) -> str:
     unclear = [name for name, one in others.items() if name not in hid and one["mean"] < bare["mean"]]
     open_ones = [name for name in others if name not in (*hid, *unclear)]
     if hid:
-        parts.append(f"{' and '.join(hid)} hid more of them than chance explains.")
+        parts.append(
+            f"{' and '.join(hid)} hid more of them than chance explains{untuned(worst[name] for name in hid)}."
+        )
     if unclear:
         parts.append(f"There are too few images to tell whether {' or '.join(unclear)} helped.")
     if open_ones:
         parts.append(f"Behind {' and '.join(open_ones)} no fewer could be seen.")
     return " ".join(parts)
+
+
+def untuned(found: Iterable[JSON]) -> str:
+    """What keeps setups from being credited, if not every attack was tuned for its defense."""
+    fixed = any(one["threat"]["tuning"] != TUNED for one in found)
+    return ", but only from attacks at fixed settings: tune them before you rely on that" if fixed else ""
 
 
 def worst_by_defense(identified: Iterable[JSON]) -> dict[str, JSON]:
