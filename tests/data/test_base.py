@@ -90,9 +90,9 @@ def test_spread_draws_by_the_seed():
     assert turns in ([0, 1] * 3, [1, 0] * 3)
 
 
-@pytest.mark.parametrize("count", [0, -1, 4])
-def test_spread_refuses_a_count_that_is_not_there(count):
-    with pytest.raises(SettingError, match=f"images={count} .* from 1 to 3"):
+@pytest.mark.parametrize(("count", "why"), [(0, "at least 1"), (-1, "at least 1"), (4, "more than the 3")])
+def test_spread_refuses_a_count_that_is_not_there(count, why):
+    with pytest.raises(SettingError, match=f"images={count} .*{why}"):
         a_set([0, 1, 0]).spread(count, 0)
 
 

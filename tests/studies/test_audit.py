@@ -165,13 +165,16 @@ def test_a_database_may_lie_in_the_directory_under_another_name(tmp_path):
 
 
 def test_failed_cases_are_kept_with_their_reason(tmp_path):
-    """Without a bias, labels of a batch cannot be recovered: that case fails, the rest goes on."""
-    module = nn.Sequential(nn.Flatten(), nn.Linear(3 * 256, 10, bias=False))
-    images = torch.rand(3, 3, 16, 16)
-    result = gh.audit(module, images, [0, 1, 2], attacks=["invgrad:steps=2"], metrics=["mse"], batch=2, out=tmp_path)
-    assert [failure.images for failure in result.failures] == [(0, 1)]
-    assert "last layer with a bias" in result.failures[0].reason
-    assert [one.image for one in result.per_image] == [2]
+    """Where the model is sure, the gradient is zero: that case fails, the rest goes on."""
+    module = nn.Sequential(nn.Flatten(), nn.Linear(3 * 256, 2))
+    with torch.no_grad():
+        module[1].weight[:] = torch.tensor([[1e3], [-1e3]])
+        module[1].bias.zero_()
+    images = torch.stack([torch.zeros(3, 16, 16), torch.ones(3, 16, 16)])
+    result = gh.audit(module, images, [0, 0], attacks=["invgrad:steps=2"], metrics=["mse"], out=tmp_path)
+    assert [failure.images for failure in result.failures] == [(1,)]
+    assert "exactly zero" in result.failures[0].reason
+    assert [one.image for one in result.per_image] == [0]
 
 
 def test_a_smaller_last_batch_belongs_to_the_row_of_the_others(tmp_path):
@@ -324,11 +327,11 @@ def test_one_class_still_has_a_gradient(tmp_path):
         gh.audit(nn.Sequential(nn.Flatten(), nn.Linear(768, 1)), torch.rand(1, 3, 16, 16), [0])
 
 
-def test_batch_norm_that_cannot_train_on_one_image_fails_with_a_reason(tmp_path):
+def test_batch_norm_that_cannot_train_on_one_image_is_refused_before_any_work(tmp_path):
     images = torch.rand(1, 1, 8, 8)
-    result = gh.audit("resnet18", images, [0], attacks=["invgrad:steps=1"], metrics=["mse"], out=tmp_path)
-    assert [failure.setup.threat.batchnorm for failure in result.failures] == ["train"]
-    assert "use a larger --batch" in result.failures[0].reason
+    with pytest.raises(ModelError, match="larger --batch"):
+        gh.audit("resnet18", images, [0], attacks=["invgrad:steps=1"], metrics=["mse"], out=tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_gradient_of_zero_fails_with_a_reason():

@@ -142,7 +142,7 @@ def test_paired_attacks_each_recipe_behind_its_own_defense(grid, study):
 
 def test_study_json_has_accuracy_beside_leakage_and_no_list_of_images(finished):
     found = json.loads((finished / "study.json").read_text())
-    assert found["schema"] == 1
+    assert found["schema"] == 2
     assert not found.keys() & {"images", "per_image"}
     assert all(0 <= row["accuracy"] <= 1 for row in found["rows"])
     assert {row["images"] for row in found["rows"]} == {2}
