@@ -111,7 +111,7 @@ def draw(file: Path, rows: list[dict], lines: Draw, across: str, upward: str) ->
     ways = list(dict.fromkeys(map(behind, rows)))
     columns = min(ACROSS, len(found))
     down = -(-len(found) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.4 * down + 0.8), layout="constrained")
+    figure = Figure(figsize=(max(4.2 * columns, 7.5), 3.4 * down + 0.8), layout="constrained")
     panels = list(figure.subplots(down, columns, squeeze=False).flat)
     for axes, ((dataset, model), own) in zip(panels, found.items(), strict=False):
         for way in dict.fromkeys(map(behind, own)):
