@@ -79,12 +79,14 @@ def agreement(name: str) -> list[dict[str, object]]:
     double = copy.deepcopy(model).double()
     single_loop, double_loop = Loop(model, 1), Loop(double, 1)
     single_engine, double_engine = Tape(model, 1), Tape(double, 1)
-    plain, itself, same, exact, other, count = [], [], [], [], 0, 0
+    plain, direct, itself, same, exact, other, count = [], [], [], [], [], 0, 0
     for start in range(STARTS):
         found, finest = derivative(single_engine, model, start), derivative(double_engine, double, start)
         reference = derivative(double_loop, double, start)
         plain.append(differences(found, reference))
-        itself.append(differences(derivative(single_loop, model, start), reference))
+        single = derivative(single_loop, model, start)
+        direct.append(differences(found, single))
+        itself.append(differences(single, reference))
         same.append(differences(found, derivative(SameSides(double_loop, single_engine), double, start)))
         exact.append(differences(finest, reference))
         pairs = list(zip(sides(single_engine), sides(double_engine), strict=True))
@@ -94,6 +96,7 @@ def agreement(name: str) -> list[dict[str, object]]:
     beside = f"by rounding {other} of {count} ReLUs change sides"
     aside = compared(f"{what}, single precision, every ReLU on the same side", same, SINGLE, beside)
     return [
+        compared(f"{what}, single precision, from autograd in single precision", direct, SINGLE, "no double precision"),
         compared(f"{what}, single precision", plain, SINGLE, f"autograd from itself: {spread(itself, SINGLE)}"),
         *([aside] if count else []),
         compared(f"{what}, double precision", exact, DOUBLE, "from autograd in double precision"),

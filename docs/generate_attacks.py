@@ -148,6 +148,7 @@ def page() -> str:
         "## Every attack at its best here\n",
         *overview(studies),
         "",
+        "The GAN adversary takes part in a federation and is scored by class: [its floor and figures](gan.md).\n",
     ]
     for name, found in studies.items():
         parts += [

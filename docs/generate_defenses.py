@@ -18,6 +18,7 @@ from glasshouse.reports.grid_balance import WAITING, Balance, balances, table
 from glasshouse.reports.grid_figures import front, pareto_png
 from glasshouse.studies.grid.lines import lines
 from glasshouse.studies.grid.results import read_results
+from glasshouse.studies.scoring import MARGINS
 
 FILE = Path(__file__).parent / "results" / "defenses.json"
 KEPT = (
@@ -69,6 +70,7 @@ def export(study: Path) -> None:
             if one["state"] == "done" and "asked" in one
         ],
         "balances": [dataclasses.asdict(one) for one in found],
+        "margins": MARGINS,
     }
     FILE.write_text(json.dumps(content, indent=0, allow_nan=False) + "\n")
     FILE.with_suffix(".png").write_bytes(pareto_png(found))
@@ -144,11 +146,21 @@ def asked(found: dict) -> list[str]:
     ]
 
 
+def older(found: dict) -> list[str]:
+    """That *seen* was counted by narrower margins, where the export does not name today's."""
+    if found.get("margins") == MARGINS:
+        return []
+    return [
+        "**Seen follows an older, more lenient rule here** (0.1 in SSIM or 3 dB in PSNR above the floor).",
+        "",
+    ]
+
+
 def page() -> str:
     """The page from the export alone."""
     found = json.loads(FILE.read_text())
     rows = [Balance(**one) for one in found["balances"]]
-    text = [INTRODUCTION, *missing(found), "![Accuracy against leakage](defenses.png)", "", PICTURED, ""]
+    text = [INTRODUCTION, *missing(found), *older(found), "![Accuracy against leakage](defenses.png)", "", PICTURED, ""]
     for dataset in found["settings"]["datasets"]:
         own = [one for one in rows if one.dataset == dataset]
         if own:

@@ -25,7 +25,7 @@ FLOOR = "floor"
 IDENTIFIED = "identified"
 
 #: How far above the floor a reconstruction must be to count as seen: in LPIPS, and in SSIM or PSNR. A trace of an
-#: outline in noise gains 0.2 in SSIM on digits, and nobody could name it; smooth images have a floor in SSIM that a
+#: outline in noise gains 0.2 in SSIM on digits, and we could not name it; smooth images have a floor in SSIM that a
 #: good guess hardly beats, but in PSNR it does.
 MARGINS = {"ssim": 0.3, "psnr": 5.0, "lpips": 0.0}
 UNITS = {"ssim": " in SSIM", "psnr": " dB in PSNR"}
