@@ -1,9 +1,10 @@
 """Whether the engine's derivatives are autograd's.
 
 A ReLU whose input is zero to rounding may fall to either side, for autograd in single precision as well, and then the
-derivative is that of another linear piece. So single precision is compared twice: plainly, beside autograd's own
-difference from its double precision, and on the piece that the engine is on, where autograd in double precision sends
-every ReLU where the engine's went.
+derivative is that of another linear piece. So single precision is compared three times: plainly, beside autograd's own
+difference from its double precision; on the piece that the engine is on, where autograd in double precision sends every
+ReLU where the engine's went; and by how often a piece changes, beside how often the model's own forward pass lands on
+another one when images come eight at a time, or laid out channels last, instead of one by one.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from typing import Any
 
 import torch
 from clock import row
-from matching import derivative, victim
-from torch import Tensor
+from matching import SPEC, derivative, victim
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from glasshouse.attacks.engine.functions import Rectifier
 from glasshouse.attacks.engine.matcher import Loop, Stacked
-from glasshouse.attacks.engine.objectives import Objective
+from glasshouse.attacks.engine.objectives import Cosine, Objective
 from glasshouse.attacks.engine.tape import Tape
+from glasshouse.functional.gradients import parameter_gradients, parameter_names
+from glasshouse.functional.intervals import share_interval
 
 MODELS = ("lenet", "resnet20", "convnet8:width=16", "resnet20:width=64")
 STARTS = 4  # random images at which derivatives are compared, for each of the victim's
+CROWD, TOGETHER = 800, 8  # random images at which pieces are compared, so many in one pass
 SINGLE, DOUBLE = 1e-4, 1e-9  # what is wanted in each precision
 RELUS = (F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_)
 
@@ -62,6 +66,26 @@ class SameSides(Loop):
             return super().step(images, labels, target, objective)
 
 
+class Watched(TorchFunctionMode):
+    """Notes where ReLUs are above zero, in the order of the model's code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.above: list[Tensor] = []
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The function as it is."""
+        if func in RELUS:
+            self.above.append(args[0] > 0)
+        return func(*args, **(kwargs or {}))
+
+
 def sides(engine: Tape) -> list[Tensor]:
     """Where the ReLUs of a step were above zero."""
     return [entry.node.y > 0 for entry in engine.entries if isinstance(entry.node, Rectifier)]
@@ -70,7 +94,8 @@ def sides(engine: Tape) -> list[Tensor]:
 def run() -> list[dict[str, object]]:
     """Measure every model."""
     torch.set_num_threads(1)
-    return [found for name in MODELS for found in agreement(name)]
+    rectified = [name for name in MODELS if name != "lenet"]
+    return [found for name in MODELS for found in agreement(name)] + [pieces(name) for name in rectified]
 
 
 def agreement(name: str) -> list[dict[str, object]]:
@@ -101,6 +126,59 @@ def agreement(name: str) -> list[dict[str, object]]:
         *([aside] if count else []),
         compared(f"{what}, double precision", exact, DOUBLE, "from autograd in double precision"),
     ]
+
+
+def pieces(name: str) -> dict[str, object]:
+    """How often the engine, and how often autograd's own forward pass, is on another piece than one image at a time."""
+    model = victim(name)[0]
+    turned = copy.deepcopy(model).to(memory_format=torch.channels_last)
+    images = torch.rand((CROWD, *SPEC.shape), generator=torch.Generator().manual_seed(0))
+    alone = patterns(model, images, 1)
+    engine = share_interval(moved(alone, engine_patterns(model, images)), CROWD)
+    together = share_interval(moved(alone, patterns(model, images, TOGETHER)), CROWD)
+    last = share_interval(moved(alone, patterns(turned, images.to(memory_format=torch.channels_last), TOGETHER)), CROWD)
+    double = share_interval(moved(alone, patterns(copy.deepcopy(model).double(), images.double(), TOGETHER)), CROWD)
+    text = ", ".join(
+        f"{who} {100 * one.mean:.1f} % ({100 * one.low:.1f} to {100 * one.high:.1f})"
+        for who, one in {
+            "the engine": engine,
+            f"autograd's forward pass {TOGETHER} at a time": together,
+            "the same channels last": last,
+            "the same in double precision": double,
+        }.items()
+    )
+    what = f"{name}: images of {CROWD} on another linear piece than autograd's of one image at a time"
+    return row(what, text, "no more than autograd's own", engine.low <= max(together.high, last.high))
+
+
+def patterns(model: nn.Module, images: Tensor, together: int) -> list[Tensor]:
+    """Where each ReLU of a forward pass is above zero, for all images."""
+    parts = []
+    for own in images.split(together):
+        with torch.no_grad(), Watched() as watched:
+            model(own)
+        parts.append(watched.above)
+    return [torch.cat(one) for one in zip(*parts, strict=True)]
+
+
+def engine_patterns(model: nn.Module, images: Tensor) -> list[Tensor]:
+    """Where each ReLU of the engine's steps is above zero, for all images."""
+    engine = Tape(model, 1)
+    labels = torch.zeros(TOGETHER, dtype=torch.long)
+    own = parameter_gradients(model, images[:1], labels[:1])
+    names = parameter_names(model)
+    target = engine.pack({key: torch.stack([one] * TOGETHER) for key, one in zip(names, own, strict=True)})
+    parts = []
+    for batch in images.split(TOGETHER):
+        engine.step(batch, labels, target, Cosine())
+        parts.append(sides(engine))
+    return [torch.cat(one) for one in zip(*parts, strict=True)]
+
+
+def moved(first: Sequence[Tensor], second: Sequence[Tensor]) -> int:
+    """At how many images any ReLU is on another side."""
+    each = [(a != b).flatten(1).any(1) for a, b in zip(first, second, strict=True)]
+    return int(torch.stack(each).any(0).sum())
 
 
 def compared(what: str, parts: Sequence[Tensor], wanted: float, beside: str) -> dict[str, object]:
