@@ -67,6 +67,10 @@ class NotDefinedError(GlasshouseError):
     """A metric has no value for these images; the text is the reason that the table prints."""
 
 
+class DeviceError(GlasshouseError, RuntimeError):
+    """A device that is not there, or whose memory does not hold the work."""
+
+
 class StudyError(GlasshouseError):
     """A study directory that cannot be read, written or continued."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, device
 
 #: Called with the share of the work done, in [0, 1].
 Progress = Callable[[float], None]
@@ -88,6 +88,10 @@ class SharedUpdate:
     indices: tuple[int, ...] | None = None
     local_batch: int | None = None
 
+    def to(self, place: device) -> SharedUpdate:
+        """The same message on a device."""
+        return replace(self, tensors={name: value.to(place) for name, value in self.tensors.items()})
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
@@ -123,6 +127,17 @@ class Observation:
         }
         return frozenset(capability for capability, has in held.items() if has)
 
+    def to(self, place: device) -> Observation:
+        """The same on a device."""
+        known = self.batch_statistics
+        return replace(
+            self,
+            rounds=tuple(one.to(place) for one in self.rounds),
+            labels=None if self.labels is None else self.labels.to(place),
+            public=None if self.public is None else self.public.to(place),
+            batch_statistics=None if known is None else tuple((a.to(place), b.to(place)) for a, b in known),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reconstruction:
@@ -135,6 +150,11 @@ class Reconstruction:
     images: Tensor
     objective: float
     labels: Tensor | None = None
+
+    def to(self, place: device) -> Reconstruction:
+        """The same on a device."""
+        labels = None if self.labels is None else self.labels.to(place)
+        return replace(self, images=self.images.to(place), labels=labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,15 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
-from glasshouse.errors import MissingExtraError
+from glasshouse import devices
+from glasshouse.errors import DeviceError, MissingExtraError
 from glasshouse.studies.audit import Running
 from glasshouse.studies.grid.program import carry_out
-from glasshouse.studies.ray_engine import Ray
+from glasshouse.studies.ray_engine import Ray, _Crew
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +105,21 @@ class Empty:
     """A bench that is never worked on."""
 
     module = None
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "expected"),
+    [({"CPU": 4}, "", (0, 4)), ({"CPU": 4, "GPU": 2}, "", (1, 2)), ({"CPU": 4, "GPU": 2}, "cpu", (0, 4))],
+)
+def test_tasks_ask_for_a_gpu_where_the_cluster_has_any(monkeypatch, there, asked, expected):
+    monkeypatch.setenv(devices.VARIABLE, asked)
+    ray = MagicMock(cluster_resources=lambda: there)
+    crew = _Crew(ray, Bench(Path()))
+    asked_of_ray = ray.remote.call_args_list[0].kwargs
+    assert (asked_of_ray["num_gpus"], crew.cores()) == expected
+
+
+def test_a_gpu_that_no_cluster_has_is_refused(monkeypatch):
+    monkeypatch.setenv(devices.VARIABLE, "cuda")
+    with pytest.raises(DeviceError, match=r"no machine of the cluster .* GLASSHOUSE_DEVICE=cpu"):
+        _Crew(MagicMock(cluster_resources=lambda: {"CPU": 4}), Bench(Path()))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from glasshouse import checks
+from glasshouse import checks, devices
 from glasshouse.attacks.targets import mean_gradient
 from glasshouse.errors import AttackError, CapabilityError
 from glasshouse.functional.gradients import parameter_names
@@ -47,6 +47,7 @@ class InversionAttack(ABC):
     takes_some_layers: ClassVar[bool] = False  # whether it can work where only some layers are shared
     grid: ClassVar[Grid] = ()  # the settings that tuning searches, in this order, and the values worth trying
     together: ClassVar[int] = 1  # how many images it likes to work on at once
+    follows_device: ClassVar[bool] = False  # whether it may run on a GPU: what it makes lies where the model does
     version: ClassVar[int] = 1
 
     @final
@@ -69,8 +70,13 @@ class InversionAttack(ABC):
         for one in seen:
             self.refuse(model, one)
         # the only attention kernel on CPU whose gradient can be differentiated again
-        with batchnorm_mode(model, seen[0].batchnorm), sdpa_kernel(SDPBackend.MATH):
-            found = self.run_all(model, seen, rngs=rngs, progress=progress)
+        with (
+            devices.placed(model, follows=self.follows_device) as device,
+            batchnorm_mode(model, seen[0].batchnorm),
+            sdpa_kernel(SDPBackend.MATH),
+        ):
+            made = self.run_all(model, [one.to(device) for one in seen], rngs=rngs, progress=progress)
+            found = [one.to(devices.CPU) for one in made]
         for one, result in zip(seen, found, strict=True):
             checks.reconstruction(self.name, result.images, one.image, one.batch_size)
         return found

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from glasshouse.devices import CPU
 from glasshouse.types import Progress
 
 ScheduleName = Literal["cosine", "paper"]
@@ -74,11 +75,11 @@ class Pace:
 class Clock:
     """Where in its schedule each problem is, by its own objective alone."""
 
-    def __init__(self, pace: Pace, problems: int) -> None:
+    def __init__(self, pace: Pace, problems: int, device: torch.device = CPU) -> None:
         self.pace = pace
-        self.at = torch.zeros(problems, dtype=torch.float64)
-        self.best = torch.full((problems,), float("inf"))
-        self.waited = torch.zeros(problems, dtype=torch.long)
+        self.at = torch.zeros(problems, dtype=torch.float64, device=device)
+        self.best = torch.full((problems,), float("inf"), device=device)
+        self.waited = torch.zeros(problems, dtype=torch.long, device=device)
 
     def running(self) -> Tensor:
         """The problems that are not at their end."""
@@ -126,11 +127,12 @@ def descend(
 ) -> Tensor:
     """Descend from a start (problems * group, C, H, W) inside a box of pixels; every problem goes by itself."""
     found = start.clone()
-    clock = Clock(pace, len(start) // group)
+    clock = Clock(pace, len(start) // group, start.device)
     adam = Adam(start, pace.memory)
+    within = torch.arange(group, device=start.device)
     live = clock.running()
     while len(live):
-        rows = (live[:, None] * group + torch.arange(group)).flatten()
+        rows = (live[:, None] * group + within).flatten()
         values, pull, push = objectives(found[rows], live)
         rates, weights = (of(clock.at[live]).to(found.dtype) for of in (pace.rates, pace.prior_weights))
         derivative = pull + push * weights.repeat_interleave(group)[:, None, None, None]

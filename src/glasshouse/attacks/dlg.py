@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from glasshouse import checks
 from glasshouse.attacks.base import Grid, InversionAttack, LabelUse, attacks, best, target_gradients
+from glasshouse.devices import home_of
 from glasshouse.errors import ModelError
 from glasshouse.functional.gradients import parameter_gradients, squared_distance
 from glasshouse.functional.smoothness import rough_functions
@@ -28,6 +29,7 @@ class DLG(InversionAttack):
     paper: ClassVar[str] = "Zhu et al. 2019, Deep Leakage from Gradients"
     label_use: ClassVar[LabelUse] = "optimised"
     grid: ClassVar[Grid] = (("lr", (0.5, 0.1)), ("float64", (True,)))
+    follows_device: ClassVar[bool] = True
     version: ClassVar[int] = 3
 
     steps: int = setting(300, "outer L-BFGS steps per restart, 20 inner steps each")
@@ -45,7 +47,7 @@ class DLG(InversionAttack):
     def refuse(self, model: nn.Module, seen: Observation) -> None:
         """Refuse networks whose second derivative vanishes almost everywhere."""
         super().refuse(model, seen)
-        rough = rough_functions(model, torch.full((1, *seen.image.shape), 0.5))
+        rough = rough_functions(model, torch.full((1, *seen.image.shape), 0.5, device=home_of(model)))
         if rough:
             raise ModelError(
                 f"Attack '{self.name}' needs a smooth network, but this one calls {', '.join(rough)}: "
@@ -54,7 +56,7 @@ class DLG(InversionAttack):
 
     def run(self, model: nn.Module, seen: Observation, *, rng: torch.Generator, progress: Progress) -> Reconstruction:
         """Restart until one start converges; keep the one the attacker likes best."""
-        kind = torch.float64 if self.float64 else torch.float32
+        kind, device = torch.float64 if self.float64 else torch.float32, home_of(model)
         network = copy.deepcopy(model).to(kind) if self.float64 else model
         target = [one.to(kind) for one in target_gradients(model, seen)]
         tries: list[Reconstruction] = []
@@ -66,8 +68,8 @@ class DLG(InversionAttack):
                 self._descend(
                     network,
                     target,
-                    start.to(kind),
-                    logits.to(kind) if labels is None else labels,
+                    start.to(device, kind),
+                    logits.to(device, kind) if labels is None else labels,
                     lambda share, number=number: progress((number + share) / self.restarts),  # type: ignore[misc]
                 )
             )

@@ -35,8 +35,8 @@ class Matched(Explanation):
     """One gradient per problem with labels that are known: what the engine is made for."""
 
     def __init__(self, model: nn.Module, seen: Observation, problems: Sequence[Problem], objective: Objective) -> None:
-        self.live = torch.arange(len(problems))
         self.all = self.matching = Matching.of(model, seen, problems, objective)
+        self.live = torch.arange(len(problems), device=self.all.labels.device)
 
     def step(self, images: Tensor, live: Tensor) -> tuple[Tensor, Tensor]:
         """Objectives and derivatives, by the engine."""
@@ -119,7 +119,7 @@ class SoftlyLabelled(Unrolled):
 
     def learn(self, rates: Tensor, live: Tensor) -> None:
         """Move the logits of each problem at its own step size."""
-        sizes = torch.zeros(len(self.problems))
+        sizes = rates.new_zeros(len(self.problems))
         sizes[live] = rates
         before = self.logits.clone()
         self.optimizer.step()

@@ -18,6 +18,7 @@ from glasshouse.attacks.engine.problems import Problem
 from glasshouse.attacks.explanations import Explanation, Matched, SoftlyLabelled, Unrolled
 from glasshouse.attacks.labels import known_labels, refuse_hidden_labels
 from glasshouse.attacks.targets import mean_gradient, trusted
+from glasshouse.devices import home_of
 from glasshouse.functional.variation import total_variations
 from glasshouse.models import normalization
 from glasshouse.registry import setting
@@ -47,6 +48,7 @@ class InvGrad(InversionAttack):
 
     paper: ClassVar[str] = "Geiping et al. 2020, Inverting Gradients"
     together: ClassVar[int] = 16
+    follows_device: ClassVar[bool] = True
     takes_updates: ClassVar[bool] = True
     takes_some_layers: ClassVar[bool] = True
     grid: ClassVar[Grid] = (
@@ -152,7 +154,7 @@ class InvGrad(InversionAttack):
     def _labels(self, model: nn.Module, seen: Observation) -> Tensor:
         """The labels to begin with; those that are optimised begin anywhere."""
         if self.labels == "optimised":
-            return torch.zeros(seen.batch_size, dtype=torch.long)
+            return torch.zeros(seen.batch_size, dtype=torch.long, device=home_of(model))
         return known_labels(model, seen)
 
     def _explanation(self, model: nn.Module, attempts: Sequence[Attempt]) -> Explanation:
@@ -161,7 +163,7 @@ class InvGrad(InversionAttack):
         objective = MaskedCosine() if self.masked else Cosine()
         if self.labels == "optimised":
             shape = (seen.batch_size, seen.image.classes)
-            logits = torch.cat([torch.randn(shape, generator=one.rng) for one in attempts])
+            logits = torch.cat([torch.randn(shape, generator=one.rng) for one in attempts]).to(home_of(model))
             return SoftlyLabelled(model, seen, problems, objective, logits)
         kind = Matched if seen.rounds[0].kind == "gradient" else Unrolled
         return kind(model, seen, problems, objective)
@@ -169,7 +171,8 @@ class InvGrad(InversionAttack):
     def _descend(self, model: nn.Module, attempts: Sequence[Attempt], progress: Progress) -> list[Reconstruction]:
         """Descend on all attempts, each by itself."""
         group, image = attempts[0].seen.batch_size, attempts[0].seen.image
-        start = torch.cat([torch.randn((group, *image.shape), generator=one.rng) for one in attempts])
+        drawn = torch.cat([torch.randn((group, *image.shape), generator=one.rng) for one in attempts])
+        start = drawn.to(home_of(model))
         explanation = self._explanation(model, attempts)
         mean, std = normalization(model)
 
@@ -183,7 +186,7 @@ class InvGrad(InversionAttack):
 
         box = ((0 - mean) / std, (1 - mean) / std)
         dummy = descend(start, group, self.pace, box, objectives, explanation.learn, progress)
-        final = objectives(dummy, torch.arange(len(attempts)))[0].tolist()
+        final = objectives(dummy, torch.arange(len(attempts), device=start.device))[0].tolist()
         images = (dummy * std + mean).clamp(0, 1).split(group)
         return [
             Reconstruction(own, value, labels)

@@ -20,12 +20,16 @@ OPTIMISED = "invgrad:labels=optimised"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LastLayer:
-    """Weight (classes, inputs) and bias (classes,) of the classifier, and their gradients as the server saw them."""
+    """Weight (classes, inputs) and bias (classes,) of the classifier, and their gradients as the server saw them.
+
+    All are on the CPU, whose numbers scipy takes; ``home`` is where they came from.
+    """
 
     weight: Tensor
     bias: Tensor | None
     weight_gradient: Tensor
     bias_gradient: Tensor | None
+    home: torch.device
 
 
 def refuse_hidden_labels(model: nn.Module, seen: Observation) -> None:
@@ -48,7 +52,8 @@ def row_sum_labels(model: nn.Module, seen: Observation) -> Tensor:
     """The label of one image as iDLG reads it; labels of a batch as ``recovered_labels`` does."""
     if seen.batch_size > 1:
         return recovered_labels(model, seen)
-    return torch.tensor([row_sum_label(_last_layer(model, seen).weight_gradient)])
+    layer = _last_layer(model, seen)
+    return torch.tensor([row_sum_label(layer.weight_gradient)], device=layer.home)
 
 
 def known_labels(model: nn.Module, seen: Observation) -> Tensor:
@@ -60,12 +65,12 @@ def recovered_labels(model: nn.Module, seen: Observation) -> Tensor:
     """Read the labels off the last layer's gradient: exact for one image, an estimate for a batch."""
     layer = _last_layer(model, seen)
     if seen.batch_size == 1:
-        return torch.tensor([single_label(layer.bias_gradient, layer.weight_gradient)])
+        return torch.tensor([single_label(layer.bias_gradient, layer.weight_gradient)], device=layer.home)
     bias_gradient = cast(Tensor, layer.bias_gradient)  # refused above where there is none
     inputs = class_inputs(bias_gradient, layer.weight_gradient)
     logits = F.linear(inputs, layer.weight, layer.bias)
     counts = label_counts(bias_gradient, logits.softmax(1), seen.batch_size)
-    return torch.arange(len(counts)).repeat_interleave(counts)
+    return torch.arange(len(counts)).repeat_interleave(counts).to(layer.home)
 
 
 def last_layer(model: nn.Module, classes: int) -> tuple[str, str | None] | None:
@@ -85,5 +90,7 @@ def _last_layer(model: nn.Module, seen: Observation) -> LastLayer:
     refuse_hidden_labels(model, seen)
     weight, bias = cast(tuple[str, str | None], last_layer(model, seen.image.classes))
     shared = mean_gradient(seen)
-    own = model.get_parameter(weight).detach(), None if bias is None else model.get_parameter(bias).detach()
-    return LastLayer(*own, shared[weight], None if bias is None else shared.get(bias))
+    biases = (None, None) if bias is None else (model.get_parameter(bias).detach(), shared.get(bias))
+    own, gradient = (None if one is None else one.cpu() for one in biases)
+    home = shared[weight].device
+    return LastLayer(model.get_parameter(weight).detach().cpu(), own, shared[weight].cpu(), gradient, home)

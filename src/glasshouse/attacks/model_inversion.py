@@ -33,6 +33,7 @@ class ModelInversion(InversionAttack):
     paper: ClassVar[str] = "Fredrikson et al. 2015, Model Inversion Attacks that Exploit Confidence Information"
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.LABELS})
     together: ClassVar[int] = 64
+    follows_device: ClassVar[bool] = True
     version: ClassVar[int] = 2
 
     steps: int = setting(300, "optimiser steps")
@@ -69,7 +70,7 @@ class ModelInversion(InversionAttack):
             GREY + START * torch.randn((one.batch_size, *one.image.shape), generator=rng)
             for one, rng in zip(seen, rngs, strict=True)
         ]
-        images, losses = self._descend(model, labels, torch.cat(starts), progress)
+        images, losses = self._descend(model, labels, torch.cat(starts).to(labels.device), progress)
         sizes = [one.batch_size for one in seen]
         parts = zip(images.split(sizes), losses.split(sizes), labels.split(sizes), strict=True)
         return [Reconstruction(own, float(loss.mean()), classes) for own, loss, classes in parts]

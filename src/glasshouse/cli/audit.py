@@ -52,7 +52,9 @@ def audit(
     memory: Annotated[float | None, typer.Option(help="gigabytes a worker may use for images at once")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of everything random [default: 0]")] = None,
     engine: Annotated[str, typer.Option(help="inline, or local worker processes")] = "local",
-    workers: Annotated[int | None, typer.Option(help="worker processes [default: one per core]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="worker processes [default: one per GPU, else one per core]")
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help="stop after this time; the same command goes on")] = None,
     out: Annotated[Path, typer.Option(help="study directory")] = Path("audit"),
     protected: Annotated[Path | None, typer.Option(help="attack what 'glasshouse protect' wrote instead")] = None,

@@ -17,7 +17,7 @@ def doctor(
     """Say which versions, threads, weights and data sets this machine has."""
     import torch
 
-    from glasshouse import weights
+    from glasshouse import devices, weights
     from glasshouse.data import data_root as find_root
     from glasshouse.versions import versions
 
@@ -28,6 +28,7 @@ def doctor(
             "cores": os.cpu_count(),
             "torch": torch.get_num_threads(),
             "gpu": torch.cuda.is_available(),
+            "device": str(devices.chosen()),
         },
         "weights": {
             name: weights.where(name) or "missing: run 'glasshouse weights install'" for name in weights.CATALOG

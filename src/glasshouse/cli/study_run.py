@@ -29,7 +29,9 @@ def run(
     directory: Annotated[Path, typer.Argument(help="study directory")],
     engine: Annotated[str, typer.Option(help="inline, local worker processes, or ray")] = "local",
     address: Annotated[str, typer.Option(help="with --engine ray: local, auto or ray://HOST:PORT")] = "local",
-    workers: Annotated[int | None, typer.Option(help="worker processes [default: one per core]")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="worker processes [default: one per GPU, else one per core]")
+    ] = None,
     store: Annotated[
         str | None, typer.Option(help="URL of a database for the results [default: DIR/glasshouse.db]")
     ] = None,

@@ -30,6 +30,7 @@ class Defense(ABC):
     moves_blocks: ClassVar[bool] = False  # whether it does nothing but let blocks of a region trade places
     poisson: ClassVar[bool] = False  # whether its promise needs batches drawn at random instead of dealt out
     stages: ClassVar[frozenset[Stage]] = frozenset()  # where it acts, for decisions
+    follows_device: ClassVar[bool] = True  # whether it computes, and changes what is trained with, where that lies
 
     @property
     def spec(self) -> str:
@@ -223,6 +224,11 @@ class Chain(Defense):
         """Whether a link needs batches drawn at random."""
         return any(link.poisson for link in self.links)
 
+    @property
+    def follows_device(self) -> bool:  # type: ignore[override]
+        """Whether every link does."""
+        return all(link.follows_device for link in self.links)
+
     def for_training(self, steps: int, sample_rate: float, batch: int) -> Defense:
         """Set up every link."""
         return Chain(tuple(link.for_training(steps, sample_rate, batch) for link in self.links))
@@ -296,6 +302,7 @@ class DefendedClient(Client):
         self.defense = defense.with_key(rng)
         self.rng = rng
         self.poisson = defense.poisson
+        self.follows_device = defense.follows_device
         self.epoch = epoch
 
     def begin(self, steps: int, sample_rate: float, batch: int) -> None:

@@ -33,7 +33,8 @@ class Clip(GradientDefense):
 
     def change(self, gradient: Tensor, *, rng: torch.Generator) -> Tensor:
         """Return one clipped gradient with noise added."""
-        return gradient + self.noise * self.norm * torch.randn(gradient.shape, generator=rng, dtype=gradient.dtype)
+        noise = torch.randn(gradient.shape, generator=rng, dtype=gradient.dtype)
+        return gradient + self.noise * self.norm * noise.to(gradient.device)
 
     def _changed(self, gradients: Gradients, rng: torch.Generator) -> Gradients:
         """Clip all gradients together, then add noise to each."""

@@ -33,8 +33,7 @@ ORDERS = (72, 96, 128, 192, 256, 512, 1024)  # of Renyi divergence, beside Opacu
 NUMBERS_AT_ONCE = 2**26  # entries of gradients per image that are held at a time, 256 MB
 PER_PARAMETER, OVERALL = 1e-3, 1e-5  # how far the gradients per image may miss the gradient of their sum
 
-#: What a network may raise that Opacus cannot look into.
-OPACUS_ERRORS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
+OPACUS_ERRORS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)  # of networks it cannot look into
 
 
 @defenses.register("dp_sgd")
@@ -50,6 +49,7 @@ class DPSGD(Defense):
     paper: ClassVar[str] = "Abadi et al. 2016, Deep Learning with Differential Privacy"
     stages: ClassVar[frozenset[Stage]] = frozenset({Stage.COMPUTING})
     poisson: ClassVar[bool] = True
+    follows_device: ClassVar[bool] = False  # Opacus draws its noise where the gradients lie, with our CPU's generator
 
     epsilon: float = setting(8.0, "privacy loss of the whole training, smaller is safer; inf: no noise")
     delta: float = setting(1e-5, "chance that epsilon does not hold; well below one over the number of images")

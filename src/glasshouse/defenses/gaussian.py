@@ -27,4 +27,5 @@ class Gaussian(GradientDefense):
 
     def change(self, gradient: Tensor, *, rng: torch.Generator) -> Tensor:
         """Return the gradient with noise added."""
-        return gradient + self.sigma * torch.randn(gradient.shape, generator=rng, dtype=gradient.dtype)
+        noise = torch.randn(gradient.shape, generator=rng, dtype=gradient.dtype)
+        return gradient + self.sigma * noise.to(gradient.device)

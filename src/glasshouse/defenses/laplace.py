@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glasshouse import checks
 from glasshouse.defenses.base import GradientDefense, defenses
+from glasshouse.devices import CPU
 from glasshouse.registry import setting
 
 
@@ -27,5 +28,5 @@ class Laplace(GradientDefense):
 
     def change(self, gradient: Tensor, *, rng: torch.Generator) -> Tensor:
         """Return the gradient with noise added: the difference of two exponentials is Laplacian."""
-        first, second = (torch.empty_like(gradient).exponential_(generator=rng) for _ in range(2))
-        return gradient + self.scale * (first - second)
+        first, second = (torch.empty_like(gradient, device=CPU).exponential_(generator=rng) for _ in range(2))
+        return gradient + self.scale * (first - second).to(gradient.device)

@@ -77,7 +77,7 @@ def sensitivities(model: nn.Module, layer: str, images: Tensor) -> Tensor:
     count = features.shape[1]
     norms = torch.empty_like(features)
     for part in torch.arange(count).split(max(1, IMAGES_AT_ONCE // len(images))):
-        chosen = torch.zeros(len(part), *features.shape)
+        chosen = torch.zeros(len(part), *features.shape, device=features.device)
         chosen[torch.arange(len(part)), :, part] = 1
         (moved,) = torch.autograd.grad(features, inputs, chosen, retain_graph=True, is_grads_batched=True)
         norms[:, part] = moved.flatten(2).norm(dim=2).T

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from glasshouse import checks
+from glasshouse import checks, devices
 
 if TYPE_CHECKING:
     from flwr.app import ConfigRecordValues
@@ -73,7 +73,12 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
     from flwr.simulation import run_simulation
 
     workers = min(cores, clients)
-    with TemporaryDirectory(prefix="gh-", ignore_cleanup_errors=True) as folder:  # short: Ray puts sockets there
+    share = devices.share_of_gpu(workers)
+    granted = {devices.VARIABLE: ""} if share else {}  # Ray shows each client the one GPU that it gives it
+    with (
+        environment(granted),
+        TemporaryDirectory(prefix="gh-", ignore_cleanup_errors=True) as folder,  # short: Ray puts sockets there
+    ):
         backend: dict[str, dict[str, ConfigRecordValues]] = {
             "init_args": {
                 "num_cpus": workers,
@@ -82,7 +87,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
                 "logging_level": "CRITICAL",
                 "_temp_dir": folder,
             },
-            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            "client_resources": {"num_cpus": 1, "num_gpus": share},
         }
         try:
             run_simulation(server, client, clients, backend_config=backend)

@@ -9,7 +9,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 
-from glasshouse import checks
+from glasshouse import checks, devices
 from glasshouse.errors import AttackError, CapabilityError, DataError, ModelError, SettingError
 from glasshouse.membership.queries import View, logits, plainly
 from glasshouse.membership.shadows import Bank, Shadows
@@ -179,7 +179,7 @@ def _outputs(model: nn.Module, candidates: Tensor) -> int:
     """How many classes a model tells apart; one that cannot look at the candidates is refused."""
     try:
         with batchnorm_mode(model, "eval"), torch.no_grad():
-            found = model(candidates[:2])
+            found = model(candidates[:2].to(devices.home_of(model)))
     except (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from glasshouse import devices
 from glasshouse.defenses import Chain, Defense
 
 BATCH = 256
@@ -38,8 +39,9 @@ class Protected(nn.Module):
         """Log-probabilities (N, classes), which are logits of themselves."""
         rng = torch.Generator().manual_seed(self.seed)
         guard = self.defense.with_key(rng)
-        sent = (guard.in_epoch(version).on_images(images, rng=rng) for version in range(self.versions))
-        return torch.stack([self.model(one).log_softmax(1) for one in sent]).mean(0)
+        plain = images.cpu()  # where a client protects them
+        sent = (guard.in_epoch(version).on_images(plain, rng=rng) for version in range(self.versions))
+        return torch.stack([self.model(one.to(images.device)).log_softmax(1) for one in sent]).mean(0)
 
 
 def views(defense: Defense, seed: int) -> dict[str, View]:
@@ -53,8 +55,8 @@ def views(defense: Defense, seed: int) -> dict[str, View]:
 
 def logits(model: nn.Module, images: Tensor) -> Tensor:
     """What a model in eval mode says of images: (N, classes), in double precision."""
-    with torch.no_grad():
-        return torch.cat([model(part) for part in images.split(BATCH)]).double()
+    with torch.no_grad(), devices.placed(model) as device:
+        return torch.cat([model(part.to(device)).cpu() for part in images.split(BATCH)]).double()
 
 
 def of_label(values: Tensor, labels: Tensor) -> Tensor:

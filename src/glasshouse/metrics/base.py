@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Literal, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from glasshouse import checks
+from glasshouse import checks, devices
 from glasshouse.registry import Registry
 from glasshouse.types import ImageSpec
 
@@ -59,6 +60,15 @@ class SetMetric(AnyMetric):
     @abstractmethod
     def compute(self) -> float:
         """Return the value over all pairs taken in."""
+
+
+def through(
+    network: nn.Module, distances: Callable[[Tensor, Tensor], Tensor], truth: Tensor, guess: Tensor, at_once: int
+) -> Tensor:
+    """Distances (N,) of pairs through the eyes of a network, so many at once: on its device, and then on the CPU."""
+    with devices.placed(network) as device:
+        pairs = zip(truth.split(at_once), guess.split(at_once), strict=True)
+        return torch.cat([distances(first.to(device), second.to(device)).cpu() for first, second in pairs])
 
 
 metrics: Registry[AnyMetric] = Registry("metric", "glasshouse.metrics")

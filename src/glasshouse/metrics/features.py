@@ -9,7 +9,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from glasshouse import checks
+from glasshouse import checks, devices
 from glasshouse.errors import NotDefinedError
 from glasshouse.metrics.base import SetMetric
 from glasshouse.models import trunks
@@ -40,10 +40,11 @@ class FeatureMetric(SetMetric):
     def update(self, truth: Tensor, guess: Tensor) -> None:
         """Take in the features of some more pairs; grey ones are repeated over three channels."""
         checks.pairs(truth, guess)
-        for images, features in ((truth, self.truths), (guess, self.guesses)):
-            with torch.no_grad():
+        network = trunks.inception_fid()
+        with torch.no_grad(), devices.placed(network) as device:
+            for images, features in ((truth, self.truths), (guess, self.guesses)):
                 for chunk in images.expand(-1, 3, -1, -1).split(CHUNK):
-                    features.append(trunks.inception_fid()(chunk))
+                    features.append(network(chunk.to(device)).cpu())
 
     @final
     def compute(self) -> float:

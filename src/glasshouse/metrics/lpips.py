@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glasshouse.metrics.base import Leaks, Metric, metrics
+from glasshouse.metrics.base import Leaks, Metric, metrics, through
 from glasshouse.models import trunks
 from glasshouse.registry import setting
 from glasshouse.weights import load
@@ -40,17 +40,16 @@ class LPIPS(Metric):
 
     def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
         """Return (N,) values."""
-        chunks = zip(truth.split(CHUNK), guess.split(CHUNK), strict=True)
-        return torch.cat([self._distances(first, second) for first, second in chunks])
+        return through(TRUNKS[self.net](), self._distances, truth, guess, CHUNK)
 
     def _distances(self, truth: Tensor, guess: Tensor) -> Tensor:
         features = TRUNKS[self.net]()(_prepare(torch.cat((truth, guess))))
-        total = torch.zeros(len(truth))
+        total = torch.zeros(len(truth), device=truth.device)
         for layer, weights in zip(features, _heads(self.net), strict=True):
             flat = layer.flatten(2)
             flat /= flat.square().sum(1, keepdim=True).sqrt_().add_(1e-10)  # ours alone, so in place
             first, second = flat.chunk(2)
-            total += (weights @ first.sub_(second).square_()).mean(1)
+            total += (weights.to(flat.device) @ first.sub_(second).square_()).mean(1)
         return total
 
 
@@ -62,7 +61,7 @@ def _heads(net: str) -> list[Tensor]:
 
 def _prepare(images: Tensor) -> Tensor:
     """Scaled as the authors do, which commutes with enlarging and is cheaper before it."""
-    shift, scale = (torch.tensor(values).view(1, 3, 1, 1) for values in (SHIFT, SCALE))
+    shift, scale = (torch.tensor(values, device=images.device).view(1, 3, 1, 1) for values in (SHIFT, SCALE))
     images = images * (2 / scale) - (1 + shift) / scale
     smallest = min(images.shape[-2:])
     if smallest < SMALLEST:

@@ -7,11 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from glasshouse import checks
-from glasshouse.metrics.base import Leaks, Metric, metrics
+from glasshouse.metrics.base import Leaks, Metric, metrics, through
 from glasshouse.registry import setting
 from glasshouse.semsim import Network, load, shipped
 from glasshouse.semsim.files import SHIPPED, digest
@@ -50,8 +49,7 @@ class SemSim(Metric):
     def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
         """Return (N,) values."""
         network = self.network
-        chunks = zip(truth.split(CHUNK), guess.split(CHUNK), strict=True)
-        distances = torch.cat([network.distances(first, second) for first, second in chunks])
+        distances = through(network, network.distances, truth, guess, CHUNK)
         return distances if self.form == "l2" else distances.square() / 2
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from glasshouse.devices import home_of
 from glasshouse.registry import Registry
 from glasshouse.types import ImageSpec
 
@@ -59,4 +60,5 @@ def normalization(model: nn.Module) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation a model subtracts and divides by; 0 and 1 for one that does not say."""
     if isinstance(model, Classifier):
         return model.mean, model.std
-    return torch.tensor(0.0), torch.tensor(1.0)
+    device = home_of(model)
+    return torch.tensor(0.0, device=device), torch.tensor(1.0, device=device)

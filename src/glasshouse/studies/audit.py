@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import attacks as attack_room
-from glasshouse import checks
+from glasshouse import checks, devices
 from glasshouse import defenses as defense_room
 from glasshouse import metrics as metric_room
 from glasshouse.defenses import Defense
@@ -48,7 +47,7 @@ class Running:
     """
 
     engine: str = "inline"
-    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    workers: int = field(default_factory=devices.usual_workers)
     address: str = "local"
     minutes: float | None = None
     store: str | None = None
@@ -62,6 +61,7 @@ class Running:
     def __post_init__(self) -> None:
         checks.one_of("engine", self.engine, ENGINES)
         checks.at_least("workers", self.workers, 1)
+        devices.chosen()  # one that is not there is refused before any work
         if self.minutes is not None:
             checks.at_least("minutes", self.minutes, 0)
 
@@ -193,7 +193,7 @@ def audit(
     )
     check_plan(plan)
     directory = Path(mkdtemp(prefix="glasshouse-") if out is None else out)
-    running = Running(engine=engine, workers=workers or os.cpu_count() or 1, progress=progress)
+    running = Running(engine=engine, workers=workers or devices.usual_workers(), progress=progress)
     refuse_foreign(directory)
     with owned(directory, running) as location:
         module = None if isinstance(model, str) else model

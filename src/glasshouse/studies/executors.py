@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import nn
 
+from glasshouse import devices
 from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.types import Progress
 
@@ -197,6 +198,8 @@ _worker: dict[str, Any] = {}
 def _start_worker(bench: Workbench[Any, Any], reports: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends the workers
     torch.set_num_threads(1)
+    # Python counts the processes that the driver starts in their names: neighbours take turns at the GPUs
+    devices.settle(int(multiprocessing.current_process().name.rpartition("-")[2]))
     _worker["bench"], _worker["reports"] = bench, reports
     threading.Thread(target=_end_with_driver, daemon=True).start()
 

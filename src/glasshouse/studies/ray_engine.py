@@ -7,12 +7,12 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glasshouse import checks
-from glasshouse.errors import StudyError
+from glasshouse import checks, devices
+from glasshouse.errors import DeviceError, StudyError
 from glasshouse.studies.executors import (
     RETRIES,
     Executor,
@@ -33,7 +33,9 @@ LOOK_AGAIN = 2.0  # seconds after which the cluster is asked anew how far its ta
 
 @dataclass(frozen=True, slots=True)
 class Ray(Executor):
-    """Ray tasks of one core each; what dies with its worker or node is tried again elsewhere, by Ray itself.
+    """Ray tasks of one core each, and of one GPU each in a cluster that has any, if GLASSHOUSE_DEVICE allows it.
+
+    What dies with its worker or node is tried again elsewhere, by Ray itself.
 
     ``address`` is 'local' for a cluster of ``workers`` on this machine, 'auto' for the one this machine belongs to, or
     ray://HOST:PORT.
@@ -76,7 +78,8 @@ class _Crew:
         self._name = secrets.token_hex(8)
         # in a list Ray does not fetch it for every task: a worker fetches it once
         self._parcel = [ray.put(bench.packed())]
-        self._step = ray.remote(num_cpus=1, max_retries=RETRIES)(_in_worker)
+        self._gpu = wants_gpu(ray.cluster_resources())
+        self._step = ray.remote(num_cpus=1, num_gpus=int(self._gpu), max_retries=RETRIES)(_in_worker)
         # beside the driver, so that no other node takes it along when it dies
         beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
@@ -86,11 +89,11 @@ class _Crew:
 
     def cores(self) -> int:
         """How many tasks the cluster can work on at once, by now."""
-        return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
+        return max(int(self._ray.cluster_resources().get("GPU" if self._gpu else "CPU", 1)), 1)
 
     def begin(self, task: tuple[Any, ...]) -> None:
         """Hand a task to the cluster."""
-        self.running[self._step.remote(self._name, self._parcel, self._board, task)] = task
+        self.running[self._step.remote(self._name, self._parcel, self._board, task, self._gpu)] = task
 
     def finished(self, left: list[tuple[Any, ...]], watch: Watch) -> Iterator[Finished[Any, Any]]:
         """Yield what is finished by now; a task of several jobs that killed its workers is begun anew, job by job."""
@@ -137,13 +140,25 @@ class _Board:
 _benches: dict[str, Workbench[Any, Any]] = {}
 
 
-def _in_worker(name: str, parcel: list[Any], board: Any, task: tuple[Any, ...]) -> list[Any]:
+def wants_gpu(cluster: Mapping[str, float]) -> bool:
+    """Whether tasks ask for a GPU of a cluster with such resources; to ask for one where there is none is refused."""
+    wanted, there = devices.wish(), cluster.get("GPU", 0) >= 1
+    if wanted is not None and wanted != devices.CPU and not there:
+        raise DeviceError(
+            f"{devices.VARIABLE}={wanted}, but no machine of the cluster told Ray of a GPU: begin one with "
+            f"'ray start --num-gpus 1', or set {devices.VARIABLE}=cpu."
+        )
+    return there and wanted != devices.CPU
+
+
+def _in_worker(name: str, parcel: list[Any], board: Any, task: tuple[Any, ...], gpu: bool) -> list[Any]:
     """Work on a task with the bench of that name, which is fetched once in each worker process."""
     import ray
     import torch
 
     if name not in _benches:
         torch.set_num_threads(1)
+        devices.granted(gpu)
         _benches.clear()  # one at a time: those of earlier stages are not needed any more
         _benches[name] = ray.get(parcel[0])
     return perform(_benches[name], task, sparing(board.tell.remote))

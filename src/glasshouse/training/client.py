@@ -23,6 +23,10 @@ class Samples:
     targets: Tensor
     classes: int | None = None
 
+    def to(self, device: torch.device) -> Samples:
+        """The same on a device."""
+        return Samples(self.images.to(device), self.targets.to(device), self.classes)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computed:
@@ -44,6 +48,7 @@ class Client:
     """Trains plainly; a defended client overrides what its defense changes."""
 
     poisson: bool = False
+    follows_device: bool = True  # whether it computes gradients wherever model and samples lie
 
     def begin(self, steps: int, sample_rate: float, batch: int) -> None:
         """Be told how many steps are to come, and how many images each sees, as a share and as a number."""

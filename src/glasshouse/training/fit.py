@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from glasshouse import checks
+from glasshouse import checks, devices
 from glasshouse.errors import ModelError
 from glasshouse.functional.layout import planar
 from glasshouse.training.client import Client, Samples
@@ -61,6 +61,31 @@ def fit(
     """
     client = client or Client()
     client.begin(recipe.steps(len(images)), min(recipe.batch / len(images), 1), min(recipe.batch, len(images)))
+    with devices.placed(model, follows=client.follows_device) as device:
+        samples = Samples(images, labels, _outputs(model, images[:1].to(device)))
+        return _fit(model, samples, recipe, client, decay_at, after_epoch, progress)
+
+
+def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = 256) -> float:
+    """Share of images that a model in eval mode labels correctly."""
+    right = 0
+    with torch.no_grad(), devices.placed(model) as device:
+        for inputs, truth in zip(images.split(batch), labels.split(batch), strict=True):
+            right += int((model(inputs.to(device)).argmax(1).cpu() == truth).sum())
+    return right / len(labels)
+
+
+def _fit(
+    model: nn.Module,
+    samples: Samples,
+    recipe: Recipe,
+    client: Client,
+    decay_at: Sequence[float],
+    after_epoch: Callable[[int], None],
+    progress: Progress,
+) -> float:
+    """Train where the model lies; samples wait on the CPU, where each batch is drawn and augmented before it moves."""
+    images, labels, classes, device = samples.images, samples.targets, samples.classes, devices.home_of(model)
     rng = torch.Generator().manual_seed(recipe.seed)
     optimizer = torch.optim.SGD(
         model.parameters(),
@@ -70,7 +95,6 @@ def fit(
         weight_decay=recipe.weight_decay,
     )
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [math.ceil(recipe.epochs * at) for at in decay_at], 0.1)
-    classes = _outputs(model, images[:1])
     loss = float("nan")
     for epoch in range(recipe.epochs):
         model.train()
@@ -79,8 +103,8 @@ def fit(
         for batch in (_drawn if client.poisson else _dealt)(len(images), recipe.batch, rng):
             inputs = planar(epoch_samples.images[batch])
             inputs = _augmented(inputs, rng) if recipe.augment else inputs
-            samples = Samples(inputs, epoch_samples.targets[batch], classes)
-            total += _step(model, optimizer, samples, client) * len(batch)
+            shown = Samples(inputs, epoch_samples.targets[batch], classes).to(device)
+            total += _step(model, optimizer, shown, client) * len(batch)
             seen += len(batch)
         schedule.step()
         loss = total / max(seen, 1)
@@ -90,15 +114,6 @@ def fit(
         progress((epoch + 1) / recipe.epochs)
     model.eval()
     return loss
-
-
-def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = 256) -> float:
-    """Share of images that a model in eval mode labels correctly."""
-    right = 0
-    with torch.no_grad():
-        for inputs, truth in zip(images.split(batch), labels.split(batch), strict=True):
-            right += int((model(inputs).argmax(1) == truth).sum())
-    return right / len(labels)
 
 
 def _is_finite(model: nn.Module) -> bool:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse.attacks.engine.objectives import Cosine, Objective
+from glasshouse.devices import home_of
 from glasshouse.functional.gradients import parameter_gradients, parameter_names
 
 log = logging.getLogger(__name__)
@@ -99,8 +100,9 @@ def matcher_for(model: nn.Module, image: tuple[int, int, int], classes: int, gro
 def _disagreement(engine: Matcher, loop: Loop, image: tuple[int, int, int], classes: int, group: int) -> float:
     """Largest difference between both on two problems of noise, relative to the derivative's largest value."""
     rng = torch.Generator().manual_seed(0)
-    truth, guess = (torch.rand((2 * group, *image), generator=rng) for _ in range(2))
-    labels = torch.randint(0, classes, (2 * group,), generator=rng)
+    device = home_of(loop.model)
+    truth, guess = (torch.rand((2 * group, *image), generator=rng).to(device) for _ in range(2))
+    labels = torch.randint(0, classes, (2 * group,), generator=rng).to(device)
     names = parameter_names(loop.model)
     batches = zip(truth.split(group), labels.split(group), strict=True)
     each = [parameter_gradients(loop.model, images, own) for images, own in batches]

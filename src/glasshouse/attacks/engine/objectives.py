@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from glasshouse.devices import CPU
 from glasshouse.functional.gradients import SMALL, cosine_distance, squared_distance
 
 PIECE = 1 << 16  # values of a dot product
@@ -77,6 +78,9 @@ def _products(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
 
 
 def _dots(first: Tensor, second: Tensor) -> Tensor:
+    if first.device != CPU:  # beginning thousands of small products takes longer there than multiplying
+        pairs = (first, first), (second, second), (first, second)
+        return torch.cat([(a[:, None] @ b[:, :, None])[:, 0] for a, b in pairs], 1)
     rows = [zip(a.split(PIECE), b.split(PIECE), strict=True) for a, b in zip(first, second, strict=True)]
     dots = [torch.dot(*two) for pieces in rows for a, b in pieces for two in ((a, a), (b, b), (a, b))]
     return torch.stack(dots).view(len(first), -1, 3).sum(1)

@@ -81,8 +81,7 @@ class Tape(Matcher):
             return tensor
 
         with saved_tensors_hooks(count, lambda tensor: tensor):
-            dtype = next(self.model.parameters()).dtype
-            values = self._values(torch.zeros((self.group, *image), dtype=dtype))
+            values = self._values(next(self.model.parameters()).new_zeros((self.group, *image)))
         made = sum(value.nbytes for value in values if isinstance(value, Tensor))
         kept = [layer.kept for layer in self.layers]
         on_the_way = 2 * max(kept)  # what a layer unfolds on its way back
