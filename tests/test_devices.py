@@ -20,6 +20,7 @@ from glasshouse.errors import DeviceError
 from glasshouse.functional.gradients import parameter_gradients, parameter_names
 from glasshouse.membership.queries import Protected, logits
 from glasshouse.metrics.base import Metric
+from glasshouse.models import trunks
 from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.studies.audit import Running
 from glasshouse.training import Recipe, accuracy, fit
@@ -146,7 +147,7 @@ def test_the_pretended_gpu_refuses_what_pytorch_refuses(meeting):
 def test_the_pretended_gpu_keeps_to_what_a_gpu_keeps_to():
     with pretended_gpu() as memory:
         there = torch.eye(3, device="cuda")
-        assert there.new_zeros(2).device == there[0].T.device == copy.deepcopy(there).device == GPU
+        assert there.new_zeros(2).device == there[0].device == copy.deepcopy(there).device == GPU
         assert (there * torch.tensor(2.0)).device == there[torch.tensor([0])].device == GPU
         assert torch.zeros(2).device == there.cpu().device == torch.empty_like(there, device="cpu").device == CPU
         assert nn.functional.one_hot(there.long()).device == GPU
@@ -160,19 +161,15 @@ def test_the_pretended_gpu_keeps_to_what_a_gpu_keeps_to():
 
 
 ON_GPU = {
-    "engine": ("invgrad:steps=2,restarts=2,patience=1", "resnet20:width=4", {}),
-    "recovered labels": ("invgrad:steps=1,annealed=false", "lenet:width=8", {"count": 2}),
-    "statistics of the batch": (
-        "invgrad:steps=1,masked=true",
-        "resnet20:width=4",
-        {"batchnorm": "train", "give": True},
-    ),
+    "restarts": ("invgrad:steps=2,restarts=2,patience=1", "lenet:width=8", {"give": True}),
+    "recovered labels": ("invgrad:steps=1,annealed=false,masked=true", "lenet:width=8", {"count": 2}),
     "optimised labels": ("invgrad:steps=1,labels=optimised", "lenet:width=8", {"count": 2}),
     "updates": ("invgrad:steps=1", "lenet:width=8", {"kind": "update"}),
     "running statistics": ("gradattack:steps=1", "resnet20:width=4", {}),
     "dlg": ("dlg:steps=1,restarts=1", "lenet:width=8", {}),
     "double precision": ("dlg:steps=1,restarts=1,float64=true", "lenet:width=8", {}),
     "idlg": ("idlg:steps=1,restarts=1", "lenet:width=8", {}),
+    "unshuffle": ("unshuffle:steps=1,part=unmixed", "lenet:width=8", {}),
     "model_inversion": ("model_inversion:steps=2", "lenet:width=8", {"count": 2, "give": True}),
 }
 
@@ -194,7 +191,7 @@ def test_attacks_that_follow_run_on_the_gpu_from_beginning_to_end(gpus, images, 
     assert not memory.work[CPU]["convolution"]
     assert {memory.device_of(one) for one in (there.images, *model.parameters(), *model.buffers())} == {CPU}
     torch.testing.assert_close(there.images, here.images)
-    assert there.objective == pytest.approx(here.objective, rel=1e-4)
+    assert there.objective == pytest.approx(here.objective, rel=1e-4, abs=1e-6)
 
 
 def test_every_attack_that_follows_is_tried():
@@ -218,9 +215,8 @@ def test_other_attacks_stay_on_the_cpu_even_with_a_model_that_does_not(gpu, imag
     [
         ("lenet", "eval"),
         ("tanhnet", "eval"),
-        ("convnet8:width=4", "eval"),
+        ("convnet8:width=4", "train"),
         ("resnet20:width=4", "eval"),
-        ("resnet20:width=4", "train"),
     ],
 )
 def test_the_engine_takes_a_model_on_the_gpu_and_falls_back_on_nothing(gpu, images, model, batchnorm):
@@ -250,7 +246,7 @@ def test_the_engine_takes_a_model_on_the_gpu_and_falls_back_on_nothing(gpu, imag
         "prune:at=training",
         "clip:noise=0.1,at=training",
         "soteria",
-        "csvar/gaussian:at=training",
+        "pixelate/gaussian:at=training",
         "mixup",
         "image_noise",
     ],
@@ -281,12 +277,12 @@ def test_every_defense_says_whether_training_behind_it_may_run_there():
     assert not defenses.create("csvar/dp_sgd").follows_device
 
 
-@pytest.mark.parametrize(
-    ("metric", "needed"), [("lpips", ("alexnet", "lpips_alex")), ("semsim", ()), ("kid", ("inception_fid",))]
-)
-def test_metrics_look_through_networks_on_the_gpu(gpus, photos, metric, needed):
-    if any(weights.where(name) is None for name in needed):
+@pytest.mark.parametrize("metric", ["lpips", "semsim", "kid"])
+def test_metrics_look_through_networks_on_the_gpu(gpus, monkeypatch, photos, metric):
+    if metric == "lpips" and any(weights.where(name) is None for name in ("alexnet", "lpips_alex")):
         pytest.skip("the weights are not here: run 'glasshouse weights install'")
+    small = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    monkeypatch.setattr(trunks, "inception_fid", lambda: small)  # the real one takes seconds to load
     values = []
     for present in (0, 1):
         gpus(present)
@@ -306,7 +302,7 @@ def measured(metric, truth, guess):
 
 def test_membership_asks_models_on_the_gpu(gpus, images):
     model = network("lenet:width=4")
-    asked = Protected(model, defenses.create("csvar/image_noise"), versions=2)
+    asked = Protected(model, defenses.create("pixelate/image_noise"), versions=2)
     attack = membership.create("loss")
     gpus(0)
     here = logits(asked, images), attack(model, images, LABELS, rng=torch.Generator())

@@ -67,15 +67,13 @@ class InversionAttack(ABC):
         progress: Progress = no_progress,
     ) -> list[Reconstruction]:
         """Attack several observations of one model, alike in shape and batch-norm mode, each with a generator."""
-        for one in seen:
-            self.refuse(model, one)
-        # the only attention kernel on CPU whose gradient can be differentiated again
-        with (
-            devices.placed(model, follows=self.follows_device) as device,
-            batchnorm_mode(model, seen[0].batchnorm),
-            sdpa_kernel(SDPBackend.MATH),
-        ):
-            made = self.run_all(model, [one.to(device) for one in seen], rngs=rngs, progress=progress)
+        with devices.placed(model, follows=self.follows_device) as device:
+            there = [one.to(device) for one in seen]
+            for one in there:
+                self.refuse(model, one)
+            # the only attention kernel on CPU whose gradient can be differentiated again
+            with batchnorm_mode(model, seen[0].batchnorm), sdpa_kernel(SDPBackend.MATH):
+                made = self.run_all(model, there, rngs=rngs, progress=progress)
             found = [one.to(devices.CPU) for one in made]
         for one, result in zip(seen, found, strict=True):
             checks.reconstruction(self.name, result.images, one.image, one.batch_size)

@@ -21,6 +21,7 @@ from glasshouse.attacks.unshuffling.practice import Practice, as_a_client
 from glasshouse.attacks.unshuffling.thumbnail import thumbnail
 from glasshouse.attacks.unshuffling.unmix import unmix
 from glasshouse.defenses.csvar import CSVAR
+from glasshouse.devices import CPU
 from glasshouse.errors import CapabilityError
 from glasshouse.functional.shuffle import region_size
 from glasshouse.registry import setting
@@ -64,14 +65,14 @@ class Unshuffle(InvGrad):
         self, model: nn.Module, seen: Sequence[Observation], *, rngs: Sequence[torch.Generator], progress: Progress
     ) -> list[Reconstruction]:
         """Invert the gradients, then undo the shuffle of every image found."""
-        found = super().run_all(model, seen, rngs=rngs, progress=progress)
+        found = [one.to(CPU) for one in super().run_all(model, seen, rngs=rngs, progress=progress)]
         part = {
             "thumbnail": self._thumbnails,
             "unmixed": self._unmixed,
             "jigsaw": self._reordered,
             "learned": self._inverted,
         }[self.part]
-        made = part(seen[0], [one.images for one in found], rngs)
+        made = part(seen[0].to(CPU), [one.images for one in found], rngs)
         return [dataclasses.replace(one, images=images) for one, images in zip(found, made, strict=True)]
 
     def _thumbnails(self, seen: Observation, found: list[Tensor], rngs: Sequence[torch.Generator]) -> list[Tensor]:
