@@ -229,6 +229,7 @@ def test_the_engine_takes_a_model_on_the_gpu_and_falls_back_on_nothing(gpu, imag
         with devices.placed(model):
             engine = matcher_for(model, SPEC.shape, SPEC.classes, 2)
             assert isinstance(engine, Tape)
+            assert len(engine.entries) == len(plain.entries)  # operations one by one, not all of it as one
             packed = engine.pack({name: one.to(GPU) for name, one in target.items()})
             there = engine.step(images.flip(0).to(GPU), LABELS.to(GPU), packed, Cosine())
             assert engine.bytes_per_problem(SPEC.shape) > 0
