@@ -57,9 +57,7 @@ def run() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as name:
         memory, trace, home = list[int](), list[Trace](), Path(name)
         dataset, words = images(home)
-        plan = Federation(
-            dataset=dataset, images=IMAGES, model="lenet", clients=CLIENTS, rounds=ROUNDS, batch=32, lr=0.1
-        )
+        plan = Federation(dataset=dataset, images=IMAGES, model="lenet", clients=CLIENTS, rounds=ROUNDS)
 
         def look() -> None:
             memory.append(sum(map(resident, family(os.getpid()))))
