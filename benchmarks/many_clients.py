@@ -27,7 +27,9 @@ GROWTH = 1.05  # of memory from the second quarter of the rounds to the last, wh
 GRACE = 30  # seconds in which what was started may end
 PROC = Path("/proc")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+TICK = os.sysconf("SC_CLK_TCK")
 LISTENS = "0A"  # the state of a socket in /proc/net/tcp
+WORKED: dict[int, float] = {}  # seconds of processors by Ray's workers, whose end nobody waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ def run() -> list[dict[str, object]]:
         plan = Federation(dataset=dataset, images=IMAGES, model="lenet", clients=CLIENTS, rounds=ROUNDS)
 
         def look() -> None:
-            memory.append(sum(map(resident, family(os.getpid()))))
+            started = family(os.getpid())
+            memory.append(sum(map(resident, started)))
+            WORKED.update({one: seconds(one) for one in started if parent(one) not in (os.getpid(), os.getppid())})
             trace[:] = [Trace.now()]
 
         began = time.perf_counter()
@@ -91,6 +95,11 @@ def run() -> list[dict[str, object]]:
     ]
 
 
+def unseen() -> float:
+    """Seconds of processors by the workers, up to the last round."""
+    return sum(WORKED.values())
+
+
 def images(home: Path) -> tuple[str, str]:
     """MNIST and what to call it; without it random pixels of its shape, which take as long."""
     try:
@@ -114,25 +123,34 @@ def after(seconds: float, look: Callable[[], Trace]) -> Trace:
 
 def family(process: int) -> set[int]:
     """A process and all that it started, directly or not, which are still there."""
-    parents = {}
-    for place in PROC.iterdir():
-        if place.name.isdecimal():
-            try:
-                parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:  # which ended meanwhile
-                continue
+    parents = {int(place.name): parent(int(place.name)) for place in PROC.iterdir() if place.name.isdecimal()}
     found = {process}
     while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
     return found
 
 
+def parent(process: int) -> int:
+    """Who started a process."""
+    return _numbers(process, "stat", 1)[0]
+
+
+def seconds(process: int) -> float:
+    """Seconds of processors that a process used."""
+    return sum(_numbers(process, "stat", 11, 12)) / TICK
+
+
 def resident(process: int) -> int:
-    """Resident bytes of one process; none of one that ended."""
-    try:
-        return int((PROC / str(process) / "statm").read_text().split()[1]) * PAGE
-    except OSError:
-        return 0
+    """Resident bytes of a process."""
+    return _numbers(process, "statm", 1)[0] * PAGE
+
+
+def _numbers(process: int, file: str, *places: int) -> list[int]:
+    """Some fields of a process, behind its name where that is in the file; zeros of one that ended meanwhile."""
+    with suppress(OSError):
+        fields = (PROC / str(process) / file).read_text().rpartition(")")[2].split()
+        return [int(fields[place]) for place in places]
+    return [0] * len(places)
 
 
 def held(processes: set[int]) -> set[str]:
