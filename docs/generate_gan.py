@@ -41,10 +41,11 @@ against every global model that it is sent, and labels its samples as an extra c
 a curious server; figure 6 of the CSVAR paper does not say which of both it shows. Honest clients train behind the
 defense of the row; the adversary behind none. One run of each: intervals are over samples of one generator, which are
 much alike, and say nothing about other runs. Figure 6 of the paper sets vanilla training, noise and CSVAR beside one
-another on MNIST and faces; so does this page, with what was run.
+another on MNIST and faces; so does this page, with what was run. Settings were chosen by looking at undefended runs.
 
 A judge's agreement alone is no proof that something can be seen: it must name some class, and takes most of the noise
-of the first round on MNIST for the target, too. Look at the pictures and at the nearest images beside it.
+of the first round on MNIST for the target, too. Nor is its disagreement proof of the contrary, where it learned from two
+photographs of each person. Look at the pictures and at the nearest images beside it.
 
 ![Images of the class and samples](gan.png)
 
@@ -86,10 +87,12 @@ def draw(places: list[Path]) -> None:
         numbers = torch.linspace(0, len(rounds) - 1, SHOWN).round().int().tolist()
         held = of_target(plan)
         made = [Findings(place).samples(one, held.shape[2])[0] for one in numbers]
-        titles = [f"{plan.dataset}: held by others", *[""] * (HELD - 1), *(f"round {one + 1}" for one in numbers)]
-        titles[HELD] = f"{called(plan.defense)}: {titles[HELD]}"
-        shown = list(zip(line, [*held, *made], titles, strict=True))
-        for axes, image, title in shown if first[plan.dataset] == place else shown[HELD:]:
+        titles = [f"round {one + 1}" for one in numbers]
+        titles[0] = f"{called(plan.defense)}: {titles[0]}"
+        shown = list(zip(line[HELD:], made, titles, strict=True))
+        if first[plan.dataset] == place:  # a class may have fewer images than there is room for
+            shown += zip(line[:HELD], held, [f"{plan.dataset}: held by others", *[""] * (HELD - 1)], strict=False)
+        for axes, image, title in shown:
             axes.imshow(image.permute(1, 2, 0), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
             axes.set_title(title, fontsize=6, loc="left")
         for axes in line:
@@ -145,7 +148,7 @@ def section(name: str, found: list[dict]) -> list[str]:
         f"{plan['model']} on {plan['images'] or 'all'} training images at "
         f"{plan['size'] or 'their own'} px, {plan['clients']} clients ({plan['split']}), {plan['rounds']} rounds of "
         f"{plan['local_epochs']} local epochs, batch {plan['batch']}, learning rate {plan['lr']}; adversary "
-        f"`{plan['adversary']}`.\n",
+        f"`{plan['adversary']}`. Others hold {judged['accuracy_target']['images']} images of the target.\n",
         *table(JUDGED, [taken(one) for one in found]),
         *table(COMPARED, [line for one in found for line in compared(one)]),
         "Samples are taken for a class by a judge, a linear probe on AlexNet that never met the federation. It learned "
