@@ -44,7 +44,7 @@ much alike, and say nothing about other runs. Figure 6 of the paper sets vanilla
 another on MNIST and faces; so does this page, with what was run. Settings were chosen by looking at undefended runs.
 
 A judge's agreement alone is no proof that something can be seen: it must name some class, and takes most of the noise
-of the first round on MNIST for the target, too. Nor is its disagreement proof of the contrary, where it learned from two
+of the first round on MNIST for the target, too. Nor does its disagreement prove the contrary, where it learned from two
 photographs of each person. Look at the pictures and at the nearest images beside it.
 
 ![Images of the class and samples](gan.png)
