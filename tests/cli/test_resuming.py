@@ -48,7 +48,14 @@ def test_an_audit(tmp_path, monkeypatch, ended):
 
 def test_a_study(tmp_path, monkeypatch, ended):
     stop, code = ended
-    plan = Grid(title="t", datasets=("photos:size=16",), models=("lenet:width=4",), training_images=8, epochs=0)
+    plan = Grid(
+        title="t",
+        datasets=("photos:size=16",),
+        models=("lenet:width=4",),
+        training_images=8,
+        epochs=1,
+        checkpoints=(1,),
+    )
     (tmp_path / "study.toml").write_text(to_toml(plan))
     monkeypatch.setattr("glasshouse.studies.grid.program.train", stop)
     go_on(["study", "run", str(tmp_path), "--engine", "inline"], code, monkeypatch)
