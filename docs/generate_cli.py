@@ -30,7 +30,7 @@ def page() -> str:
     parts = ["# Command line\n\nMade by `docs/generate_cli.py` from the commands' own help.\n"]
     for words in commands(typer.main.get_command(app)):
         shown = " ".join(("glasshouse", *words))
-        text = CliRunner().invoke(app, [*words, "--help"], prog_name="glasshouse").output.rstrip().replace("\\[", "[")
+        text = CliRunner().invoke(app, [*words, "--help"], prog_name="glasshouse").output.rstrip()
         parts.append(f"## {shown}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -12,6 +11,7 @@ import typer
 from glasshouse.cli.federation import audit_federation
 from glasshouse.cli.membership import asked, audit_membership
 from glasshouse.cli.protected import audit_protected
+from glasshouse.cli.resuming import resumable
 from glasshouse.cli.typed import same_command
 
 if TYPE_CHECKING:
@@ -119,20 +119,16 @@ def audit(
         audit_membership({**settings, **own}, out, as_json, root=data_root, download=download, minutes=minutes)
         return
     plan = Plan(**settings)
-    try:
-        with stages() as shown:
-            extra: dict[str, Any] = {} if workers is None else {"workers": workers}
-            running = Running(
-                engine=engine,
-                minutes=minutes,
-                progress=shown.stage("Attacking", "cases"),
-                tuning_progress=shown.stage("Tuning", "attacks"),
-                **extra,
-            )
-            result, summary = audit_plan(plan, out, running, root=data_root, download=download)
-    except KeyboardInterrupt:
-        print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {same_command()}", file=sys.stderr)
-        raise typer.Exit(130) from None
+    with resumable(f"What is finished is kept in {out}"), stages() as shown:
+        extra: dict[str, Any] = {} if workers is None else {"workers": workers}
+        running = Running(
+            engine=engine,
+            minutes=minutes,
+            progress=shown.stage("Attacking", "cases"),
+            tuning_progress=shown.stage("Tuning", "attacks"),
+            **extra,
+        )
+        result, summary = audit_plan(plan, out, running, root=data_root, download=download)
     page = write_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))

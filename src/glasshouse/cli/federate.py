@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from glasshouse.cli.resuming import resumable
 
 if TYPE_CHECKING:
     from glasshouse.federated import FederationResult
@@ -72,12 +73,8 @@ def federate(
     def tell(one: Round) -> None:
         print(f"Round {one.number + 1} of {rounds}: {', '.join(_facts(one))}", file=sys.stderr, flush=True)
 
-    try:
+    with resumable(f"Finished rounds are kept in {out}"):
         result = run(plan, out, root=data_root, cores=cores, tell=tell)
-    except KeyboardInterrupt:
-        again = shlex.join(["glasshouse", *sys.argv[1:]])
-        print(f"Interrupted. Finished rounds are kept in {out}. To go on:\n  {again}", file=sys.stderr)
-        raise typer.Exit(130) from None
     page = write_federation_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from glasshouse.cli.resuming import resumable
 from glasshouse.cli.typed import same_command, typed_options
 
 if TYPE_CHECKING:
@@ -64,12 +62,8 @@ def audit_membership(
             f"{', '.join((*OWN[1:], *SHARED))}."
         )
     plan = MembershipAudit(**settings)
-    try:
-        with counting("Training", "models") as progress:
-            result = run(plan, out, root=root, download=download, minutes=minutes, progress=progress)
-    except KeyboardInterrupt:
-        print(f"Interrupted. Finished models are kept in {out}. To go on:\n  {same_command()}", file=sys.stderr)
-        raise typer.Exit(130) from None
+    with resumable(f"Finished models are kept in {out}"), counting("Training", "models") as progress:
+        result = run(plan, out, root=root, download=download, minutes=minutes, progress=progress)
     page = write_membership_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))
@@ -85,20 +79,17 @@ def asked(membership: list[str] | None, **own: Any) -> dict[str, Any]:
 
 def _show(result: MembershipResult, page: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from glasshouse.cli.fitting import fitted
     from glasshouse.cli.tables import WIDE
     from glasshouse.reports.membership import cells, missing, verdict, worst
 
     console = Console()
     wide = console.width >= WIDE
     title = f"{result.facts['members']} members told from {result.facts['others']} others"
-    table = Table(title=f"{title} (95 % intervals)" if wide else title)
-    for name in HEADS:
-        table.add_column(name, overflow="fold")
-    for row in result.rows:
-        table.add_row(row.attack, row.defense, row.query, *cells(row, result, intervals=wide))
-    console.print(table)
+    rows = [(row.attack, row.defense, row.query, *cells(row, result, intervals=wide)) for row in result.rows]
+    title = f"{title} (95 % intervals)" if wide else title
+    console.print(fitted(title, HEADS, rows, console.width, spare=HEADS[:5:-1]))
     promises = sorted({f"{one.defense}: {one.promise}" for one in result.targets if one.promise})
     for line in (*missing(result), *map(verdict, worst(result)), *promises):
         console.print(line, markup=False)

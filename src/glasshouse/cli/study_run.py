@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from glasshouse.cli.resuming import resumable
 from glasshouse.cli.typed import same_command
 
 if TYPE_CHECKING:
@@ -51,26 +51,23 @@ def run(
 
     plan = read_plan(directory)
     options: dict[str, Any] = {} if workers is None else {"workers": workers}
-    try:
-        with _opened(log) as lines, stages(quiet=quiet, log=lines) as shown:
-            running = Running(
-                engine=engine,
-                address=address,
-                minutes=minutes,
-                store=store,
-                pictures=pictures,
-                training_progress=shown.stage("Training", "networks"),
-                probing_progress=shown.stage("Probing", "probes"),
-                tuning_progress=shown.stage("Tuning", "attacks"),
-                progress=shown.stage("Attacking", "cases"),
-                scoring_progress=shown.stage("Scoring", "data sets"),
-                **options,
-            )
-            work = _estimated if dry_run else _carried_out
-            show = work(plan, directory, running, shown, data_root, download, as_json)
-    except KeyboardInterrupt:
-        print(f"Interrupted. What is finished is kept in {directory}. To go on:\n  {same_command()}", file=sys.stderr)
-        raise typer.Exit(130) from None
+    kept = f"What is finished is kept in {directory}"
+    with resumable(kept), _opened(log) as lines, stages(quiet=quiet, log=lines) as shown:
+        running = Running(
+            engine=engine,
+            address=address,
+            minutes=minutes,
+            store=store,
+            pictures=pictures,
+            training_progress=shown.stage("Training", "networks"),
+            probing_progress=shown.stage("Probing", "probes"),
+            tuning_progress=shown.stage("Tuning", "attacks"),
+            progress=shown.stage("Attacking", "cases"),
+            scoring_progress=shown.stage("Scoring", "data sets"),
+            **options,
+        )
+        work = _estimated if dry_run else _carried_out
+        show = work(plan, directory, running, shown, data_root, download, as_json)
     show()
 
 
