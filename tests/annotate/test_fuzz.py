@@ -1,12 +1,11 @@
 """Requests made from the API's own OpenAPI description, and broken ones: no answer is ever an error of the server.
 
-``make soak`` sets GLASSHOUSE_SOAK, which makes 2,000 requests of 200.
+``make soak`` makes 2,000 requests.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from urllib.parse import quote
 
@@ -14,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.annotate.study import FAST
+from tests.soak import count
 
 from glasshouse.annotate.sessions import CSRF_HEADER, csrf_token
 
-REQUESTS = 2_000 if os.environ.get("GLASSHOUSE_SOAK") else 200
+REQUESTS = count(200, 2_000)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
