@@ -12,9 +12,11 @@ import sys
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from page_tables import table
 from PIL import Image
 
-from glasshouse.reports.grid_balance import WAITING, Balance, balances, table
+from glasshouse.reports.grid_balance import WAITING, Balance, balances
+from glasshouse.reports.grid_balance import table as compared
 from glasshouse.reports.grid_figures import front, pareto_png
 from glasshouse.studies.grid.lines import lines
 from glasshouse.studies.grid.results import read_results
@@ -100,11 +102,6 @@ def draw_pictures(study: Path) -> bytes:
     return buffer.getvalue()
 
 
-def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
-    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)]
-
-
 def sentences(dataset: str, found: list[Balance]) -> list[str]:
     """What the figures of one data set say, derived from them."""
     told = []
@@ -164,7 +161,7 @@ def page() -> str:
     for dataset in found["settings"]["datasets"]:
         own = [one for one in rows if one.dataset == dataset]
         if own:
-            text += [f"## {dataset}", "", *sentences(dataset, own), *markdown(*table(own)), ""]
+            text += [f"## {dataset}", "", *sentences(dataset, own), *table(*compared(own)), ""]
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
     text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
     text += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -73,6 +74,16 @@ def test_command_prints_lines_a_table_and_names_who_failed(in_process, tmp_path)
     assert page.count("<svg") == 1
 
 
+def test_rounds_are_told_with_rate_and_time_left_also_in_the_log_and_not_when_quiet(in_process, tmp_path):
+    words = [*WORDS, "--out", str(tmp_path / "out"), "--log", str(tmp_path / "log")]
+    done = CliRunner().invoke(app, words)
+    first, last = done.stderr.splitlines()
+    assert re.search(r"^Round 1 of 2: accuracy .* s \(\d+\.\d/min, \d+ s left\)$", first)
+    assert re.search(r"^Round 2 of 2: accuracy .* s \(\d+\.\d/min\)$", last)
+    assert all(line in (tmp_path / "log").read_text() for line in (first, last))
+    assert CliRunner().invoke(app, [*words, "--quiet"]).stderr == ""
+
+
 def test_json_is_all_there_is(in_process, tmp_path):
     done = CliRunner().invoke(app, [*WORDS, "--json", "--secure-aggregation", "--out", str(tmp_path / "out")])
     found = json.loads(done.stdout, parse_constant=pytest.fail)
@@ -97,7 +108,7 @@ def test_interrupted_says_how_to_go_on(in_process, tmp_path, monkeypatch):
     monkeypatch.setattr("glasshouse.federated.run.simulate", stop)
     done = CliRunner().invoke(app, [*WORDS, "--out", str(tmp_path / "out")])
     assert done.exit_code == 130
-    assert "Finished rounds are kept" in done.stderr
+    assert "What is finished is kept" in done.stderr
 
 
 def test_other_directories_are_refused(small, in_process, tmp_path):

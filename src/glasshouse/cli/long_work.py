@@ -1,0 +1,72 @@
+"""What all commands that take long have in common: a log in a file, and words in which an interrupt ends."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glasshouse.cli.typed import same_command
+from glasshouse.errors import GlasshouseError, StudyError
+
+if TYPE_CHECKING:
+    from glasshouse.cli.screen import Say
+
+INTERRUPTED = 130  # as shells count: 128 and the number of the signal
+
+Quiet = Annotated[bool, typer.Option("--quiet", help="show no progress")]
+Log = Annotated[Path | None, typer.Option(help="add progress, warnings and the end to this file, with their times")]
+
+
+@contextmanager
+def long_work(log: Path | None = None) -> Iterator[Say | None]:
+    """Work that can be interrupted and gone on with; lines can be added to its log, where one is asked for."""
+    try:
+        with _logged(log) as say:
+            yield say
+    except KeyboardInterrupt:
+        print(f"Interrupted. What is finished is kept. To go on:\n  {same_command()}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _logged(path: Path | None) -> Iterator[Say | None]:
+    """A log that begins with the command and says how it ended; warnings of all rooms go there too."""
+    if path is None:
+        yield None
+        return
+    handler = _opened(path)
+
+    def say(line: str) -> None:
+        handler.handle(logging.makeLogRecord({"msg": line}))
+
+    rooms = logging.getLogger("glasshouse")
+    rooms.addHandler(handler)
+    say(same_command())
+    try:
+        yield say
+        say("Ended.")
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        raise
+    except GlasshouseError as error:
+        say(str(error))
+        raise
+    finally:
+        rooms.removeHandler(handler)
+        handler.close()
+
+
+def _opened(path: Path) -> logging.Handler:
+    """A file that lines are added to, each with its time."""
+    try:
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"Cannot write {path} ({error.strerror}): choose another --log.") from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    return handler
