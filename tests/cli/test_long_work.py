@@ -5,27 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import re
+from pathlib import Path
 
 import pytest
+from tests.small_grid import SMALL
 from typer.testing import CliRunner
 
 from glasshouse.cli import screen
 from glasshouse.cli.main import app
 from glasshouse.errors import StudyError
-from glasshouse.studies.grid.plan import Grid, to_toml
+from glasshouse.studies.grid.plan import to_toml
 
-PLAN = Grid(
-    title="small",
-    datasets=("digits:size=16",),
-    models=("lenet:width=4",),
-    training_images=16,
-    training_batch=16,
-    epochs=1,
-    checkpoints=(0, 1),
-    images=2,
-    attacks=("invgrad:steps=2",),
-    metrics=("mse",),
-)
 AUDIT = (
     "audit --data photos:size=16 --images 3 --model lenet:width=4 --attack invgrad:steps=2 --defense none --metric mse"
 )
@@ -39,7 +29,7 @@ def words(request, tmp_path, monkeypatch):
     command, engine = request.param
     if command == "audit":
         return [*AUDIT.split(), "--out", str(tmp_path / "audit"), "--engine", engine]
-    (tmp_path / "study.toml").write_text(to_toml(PLAN))
+    (tmp_path / "study.toml").write_text(to_toml(SMALL))
     return ["study", "run", str(tmp_path), "--engine", engine]
 
 
@@ -62,7 +52,9 @@ def test_piped_and_logged_alike_with_rate_and_time_left_and_quiet_when_asked(wor
     assert done.exit_code == 0, done.output
     lines = done.stderr.splitlines()
     assert any(re.fullmatch(r"Attacking: \d\.\d of \d cases \(\d+\.\d/min, \d+ s left\)", line) for line in lines)
-    assert logged(log) == ["glasshouse audit", *lines, "Ended."]
+    first, *between, last = logged(log)
+    assert (first, last) == ("glasshouse audit", "Ended.")
+    assert sorted(between) == sorted(lines)  # workers report in a thread of its own
     quiet = CliRunner().invoke(app, [*words, "--quiet", "--log", str(tmp_path / "again")])
     assert (quiet.exit_code, quiet.stderr) == (0, "")
     assert any(line.startswith("Attacking: ") for line in logged(tmp_path / "again"))
@@ -93,6 +85,14 @@ def test_errors_and_warnings_are_logged(words, tmp_path, monkeypatch):
     assert isinstance(done.exception, StudyError)
     assert logged(tmp_path / "log")[-2:] == ["a picture is gone", "The disk is full."]
     assert not logging.getLogger("glasshouse").handlers
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+@pytest.mark.parametrize("words", COMMANDS[:1], indirect=True)
+def test_a_log_on_a_full_disk_does_not_end_the_work(words):
+    done = CliRunner().invoke(app, [*words, "--log", "/dev/full"])
+    assert done.exit_code == 0
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("words", COMMANDS[:1], indirect=True)

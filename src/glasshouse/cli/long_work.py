@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,10 +62,22 @@ def _logged(path: Path | None) -> Iterator[Say | None]:
         handler.close()
 
 
+class _File(logging.FileHandler):
+    """A file that lines are added to; a disk that is full must not end the work for the sake of its log."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        """Go on without the line."""
+
+    def close(self) -> None:
+        """Close the file, with what it could take."""
+        with suppress(OSError):
+            super().close()
+
+
 def _opened(path: Path) -> logging.Handler:
     """A file that lines are added to, each with its time."""
     try:
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = _File(path, encoding="utf-8")
     except OSError as error:
         raise StudyError(f"Cannot write {path} ({error.strerror}): choose another --log.") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
