@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import platform
+import resource
 import sys
+import time
 from datetime import date
 from pathlib import Path
 
@@ -39,10 +42,35 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     for name in sys.argv[1:] or NAMES:
         print(f"benchmark {name}", flush=True)
+        began = processor_seconds()
         rows = importlib.import_module(name).run()
-        machine = {"cores": os.cpu_count(), "python": platform.python_version(), "date": date.today().isoformat()}
+        machine = {
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "date": date.today().isoformat(),
+            "other work": other_work(began, processor_seconds()),
+        }
         (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
     PAGE.write_text(page(), encoding="utf-8")
+
+
+def processor_seconds() -> tuple[float, float, float]:
+    """Seconds by the clock, of all processors at work, and of them by this benchmark and processes that it ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own = sum(one.ru_utime + one.ru_stime for one in used)
+    stat = Path("/proc/stat")
+    if not stat.is_file():  # a machine that does not count
+        return time.perf_counter(), math.nan, own
+    fields = [int(field) for field in stat.read_text().splitlines()[0].split()[1:9]]
+    idle, waiting = fields[3], fields[4]
+    return time.perf_counter(), (sum(fields) - idle - waiting) / os.sysconf("SC_CLK_TCK"), own
+
+
+def other_work(began: tuple[float, float, float], ended: tuple[float, float, float]) -> str:
+    """How much of the processors everything but the benchmark used: two-thread loops bear little of it."""
+    clock, busy, own = (after - before for before, after in zip(began, ended, strict=True))
+    share = (busy - own) / (clock * (os.cpu_count() or 1))
+    return "not known" if math.isnan(share) else f"{max(share, 0):.0%} of the processors"
 
 
 def page() -> str:

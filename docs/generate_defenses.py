@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from page_tables import table
 from PIL import Image
 
-from glasshouse.reports.grid_balance import WAITING, Balance, balances
+from glasshouse.reports.grid_balance import WAITING, Balance, balances, number, percent, strongest
 from glasshouse.reports.grid_balance import table as compared
 from glasshouse.reports.grid_figures import front, pareto_png
 from glasshouse.studies.grid.lines import lines
@@ -82,13 +82,18 @@ def export(study: Path) -> None:
 def draw_pictures(study: Path) -> bytes:
     """The first image of each data set, and what was seen of it behind some defenses: 24 thumbnails at most."""
     found = lines(study)
+    strong = {(one.dataset, one.defense, one.attack) for one in strongest(balances(read_results(study)))}
     datasets = list(dict.fromkeys(one.dataset for one in found))
     figure = Figure(figsize=(1 + len(SHOWN), 1.25 * len(datasets) + 0.3), layout="constrained")
     for axes in figure.subplots(len(datasets), 1 + len(SHOWN), squeeze=False).flat:
         axes.axis("off")
     for row, dataset in enumerate(datasets):
         first = min(one.image for one in found if one.dataset == dataset)
-        own = {one.defense: one for one in found if (one.dataset, one.image) == (dataset, first)}
+        own = {
+            one.defense: one
+            for one in found
+            if (one.dataset, one.image) == (dataset, first) and (dataset, one.defense, one.attack) in strong
+        }
         pictures = {"private": next(iter(own.values())).truth} | {
             name: own[name].guess for name in SHOWN if name in own
         }
@@ -102,7 +107,18 @@ def draw_pictures(study: Path) -> bytes:
     return buffer.getvalue()
 
 
-def sentences(dataset: str, found: list[Balance]) -> list[str]:
+def by_attack(found: list[Balance]) -> list[str]:
+    """What each attack saw behind each defense, in one line for a defense."""
+    attacks = list(dict.fromkeys(one.attack for one in found if one.attack))
+    if len(attacks) < 2:
+        return []
+    cells = {(one.defense, one.attack): f"{percent(one.seen)}, {number(one.metrics.get(SEMSIM))}" for one in found}
+    defenses = dict.fromkeys(one.defense for one in found)
+    rows = [[defense, *(cells.get((defense, attack), WAITING) for attack in attacks)] for defense in defenses]
+    return ["Seen, and SemSim, by attack:", "", *table(["defense", *attacks], rows), ""]
+
+
+def sentences(found: list[Balance]) -> list[str]:
     """What the figures of one data set say, derived from them."""
     told = []
     bare = next((one for one in found if one.defense == UNDEFENDED), None)
@@ -161,7 +177,8 @@ def page() -> str:
     for dataset in found["settings"]["datasets"]:
         own = [one for one in rows if one.dataset == dataset]
         if own:
-            text += [f"## {dataset}", "", *sentences(dataset, own), *table(*compared(own)), ""]
+            strong = strongest(own)
+            text += [f"## {dataset}", "", *sentences(strong), *table(*compared(strong)), "", *by_attack(own)]
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
     text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
     text += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]
@@ -173,14 +190,19 @@ INTRODUCTION = """# Every defense beside one another
 Made by `docs/generate_defenses.py` from the file beside this page, which comes from
 `glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Each network is trained behind a defense,
 then shares gradients behind the same defense; an attack that was tuned for this very network and defense, on public
-images that no network was trained on, tries to see the private ones. Intervals are 95 %, over images. One network and
-one seed of training: another seed may change the order of neighbours. Every row is a network of its own, and one that
-learned less may be easier to invert: a defense can look leakier than none by what it does to training.
+images that no network was trained on, tries to see the private ones, and another that has nothing to tune sees the
+trained weights alone. A defense stands where the strongest attack puts it. Intervals are 95 %, over images. One network
+and one seed of training: another seed may change the order of neighbours. Every row is a network of its own, and one
+that learned less may be easier to invert: a defense can look leakier than none by what it does to training.
+
+Which attacks are not here, because they do not fit this network or this message: DLG wants no pooling, GradAttack batch
+norm, CAFE, R-GAP, fc_inversion and imprint networks of their own, learned many public images of the same kind. What
+unshuffle and its linkers find stands under *re-identified* and *versions linked*.
 """
 
 PICTURED = """![What was seen of one image of each data set](defenses-pictures.png)
 
-The first attacked image of each data set, and what the attack made of it behind some defenses."""
+The first attacked image of each data set, and what the strongest attack made of it behind some defenses."""
 
 HOW = """## How each column is measured
 

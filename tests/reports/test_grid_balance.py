@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from glasshouse.reports.grid_balance import HEADS, balances, table
-from glasshouse.reports.grid_figures import draw_pareto, pareto, pareto_png
+from glasshouse.reports.grid_balance import HEADS, balances, strongest, table
+from glasshouse.reports.grid_figures import draw_pareto, pareto, pareto_png, tradeoff
 
 
 def value(mean):
@@ -91,7 +93,7 @@ def test_a_study_without_probes_still_has_its_accuracy(results):
 
 def test_heads_and_rows_fit(results):
     heads, rows = table(balances(results))
-    assert heads == ["defense", *HEADS, "psnr", "semsim"]
+    assert heads == ["defense", "attack", *HEADS, "psnr", "semsim"]
     assert {len(row) for row in rows} == {len(heads)}
 
 
@@ -104,3 +106,32 @@ def test_a_panel_for_reconstruction_and_one_for_membership_for_each_data_set(res
     assert pareto(balances(results)).startswith("<svg")
     assert pareto_png(balances(results)).startswith(b"\x89PNG")
     assert draw_pareto([]) is None
+
+
+@pytest.fixture
+def attacked_twice(results):
+    weak = {**setup("none", "none"), "attack": "weak"}
+    results["rows"].append({**weak, "metric": "semsim", **value(1.0)})
+    results["identified"].append({**weak, **value(0.0)})
+    for one in results["identified"]:
+        one["accuracy"] = 0.5
+    return results
+
+
+def test_a_defense_stands_where_the_strongest_attack_puts_it(attacked_twice):
+    found = balances(attacked_twice)
+    assert [(one.defense, one.attack) for one in found] == [("none", "a"), ("none", "weak"), ("csvar", "")]
+    assert [(one.defense, one.attack) for one in strongest(found)] == [("none", "a"), ("csvar", "")]
+    reconstruction = draw_pareto(found).axes[0]
+    drawn = [y for line in reconstruction.get_lines() for y in line.get_ydata()]
+    assert 0.4 in drawn
+    assert 1.0 not in drawn
+
+
+def test_a_weak_attack_earns_no_place_on_the_front(attacked_twice):
+    strong = {**attacked_twice, "identified": attacked_twice["identified"][:1]}
+    assert _without_ids(tradeoff(attacked_twice)) == _without_ids(tradeoff(strong))
+
+
+def _without_ids(picture):
+    return re.sub(r"[0-9a-f]{8,}|m[0-9a-f]+|p[0-9a-f]{6,}", "", re.sub(r"<dc:date>.*?</dc:date>", "", picture))

@@ -29,7 +29,7 @@ def render(directory: Path) -> str:
     table = lines(directory)
     album = Location.of(directory).album
     balances = grid_balance.balances(results)
-    heads, rows = grid_balance.table(balances)
+    heads, rows = grid_balance.table(grid_balance.strongest(balances))
     most, least, metric = grid_view.extremes(table)
     return template("grid.html").render(
         results=results,

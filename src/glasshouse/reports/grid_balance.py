@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from glasshouse.metrics import metrics
+from glasshouse.registry import parse_spec
 from glasshouse.reports.view import columns, with_interval
 from glasshouse.types import JSON
 
+PERCEPTUAL = ("semsim", "lpips", "ssim", "psnr", "mse")  # the first that a study has tells how much leaks
 NOTHING = "n/a"
 WAITING = "not yet"
 HEADS = (
@@ -97,6 +101,29 @@ def balances(results: JSON) -> list[Balance]:
     ]
 
 
+def leakage(found: Iterable[Balance]) -> tuple[str, int] | None:
+    """The most perceptual metric that was measured, and its sign: 1 where high values leak."""
+    names = dict.fromkeys(name for one in found for name, value in one.metrics.items() if value)
+    known = {parse_spec(name)[0]: name for name in reversed(names)}
+    best = next((name for name in PERCEPTUAL if name in known), None)
+    return None if best is None else (known[best], 1 if metrics.get(best).leaks_when == "high" else -1)
+
+
+def strongest(found: Sequence[Balance]) -> list[Balance]:
+    """Of every network behind its defense the attack that shows most: a defense is as good as against the best one."""
+    name, sign = leakage(found) or ("", 1)
+
+    def shown(one: Balance) -> tuple[float, float]:
+        value = one.metrics.get(name)
+        leaks = -math.inf if value is None or value["mean"] is None else sign * float(value["mean"])
+        return -1.0 if one.seen is None else one.seen["mean"], leaks
+
+    setups: dict[tuple[str, ...], list[Balance]] = {}
+    for one in found:
+        setups.setdefault((one.dataset, one.model, one.network, one.defense), []).append(one)
+    return [max(own, key=shown) for own in setups.values()]
+
+
 def _defenses(settings: JSON, recipe: str) -> list[str]:
     """What a recipe's networks share behind."""
     if not settings["paired"]:
@@ -110,7 +137,7 @@ class _Probes:
     def __init__(self, probes: Iterable[JSON]) -> None:
         done = [one for one in probes if one["state"] == "done"]
         self.planned = {(one["dataset"], one["defense"]) for one in probes if one["kind"] == "linkage"}
-        self.membership = {_network(one): one["queries"] for one in done if one["kind"] == "membership"}
+        self.membership = {network_of(one): one["queries"] for one in done if one["kind"] == "membership"}
         self.linkage = {(one["dataset"], one["defense"]): one["shares"] for one in done if one["kind"] == "linkage"}
         self.cost = {
             (one["dataset"], one["model"], one["recipe"]): one["ratio"] for one in done if one["kind"] == "cost"
@@ -127,7 +154,8 @@ def _plain(one: JSON | None) -> JSON | None:
     return None if one is None else {name: one[name] for name in ("mean", "low", "high", "images")}
 
 
-def _network(one: JSON) -> tuple[object, ...]:
+def network_of(one: JSON) -> tuple[object, ...]:
+    """What a row is about: data set, model, recipe, seed and epoch of one trained network."""
     return one["dataset"], one["model"], one["recipe"], one["training_seed"], one["epoch"]
 
 
@@ -141,7 +169,7 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
     setups = {
         (row["attack"], row["threat"]["batchnorm"]): row
         for row in results["rows"]
-        if _network(row) == name and row["defense"] == defense
+        if network_of(row) == name and row["defense"] == defense
     }
     queries = probes.membership.get(name, {})
     asked = max(queries, key=lambda query: queries[query]["test_accuracy"]["mean"], default="clean")
@@ -176,7 +204,7 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
 
 def _is(one: JSON, name: tuple[object, ...], defense: str, attack: str, batchnorm: str) -> bool:
     asked = one["defense"], one["attack"], one["threat"]["batchnorm"]
-    return _network(one) == name and asked == (defense, attack, batchnorm)
+    return network_of(one) == name and asked == (defense, attack, batchnorm)
 
 
 def table(found: Sequence[Balance]) -> tuple[list[str], list[list[str]]]:
@@ -184,7 +212,7 @@ def table(found: Sequence[Balance]) -> tuple[list[str], list[list[str]]]:
     names = ("dataset", "model", "network", "defense", "attack")
     telling = [name for name in names if len({getattr(one, name) for one in found}) > 1 or name == "defense"]
     paired = len({(one.dataset, one.model, one.defense) for one in found}) == len(found)
-    shown = [name for name in telling if not paired or name not in ("network", "attack")]
+    shown = [name for name in telling if not paired or name != "network"]
     metrics = list(dict.fromkeys(itertools.chain.from_iterable(one.metrics for one in found)))
     rows = [[*(getattr(one, name) for name in shown), *one.cells()] for one in found]
     return [*("data" if name == "dataset" else name for name in shown), *HEADS, *metrics], rows

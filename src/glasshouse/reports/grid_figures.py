@@ -9,18 +9,21 @@ from typing import Any
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.figures import INK, MARKERS, THEME, svg
-from glasshouse.reports.grid_balance import Balance
+from glasshouse.reports.grid_balance import Balance, leakage, network_of, strongest
 from glasshouse.types import JSON
 
-PERCEPTUAL = ("semsim", "lpips", "ssim", "psnr", "mse")  # the first that a study has is drawn
 Point = tuple[float, float]
 #: How leaky a setup is by one measure, with its interval; None where that was not measured.
 Leak = Callable[[Balance], JSON | None]
 
 
 def tradeoff(results: JSON) -> str:
-    """Every setup by the accuracy of its network and the share seen, with the front that no other setup beats."""
-    points = [one for one in results["identified"] if one["accuracy"] is not None]
+    """Every network by its accuracy and what the strongest attack saw of it, with the front that no other beats."""
+    setups: dict[tuple[object, ...], list[JSON]] = {}
+    for one in results["identified"]:
+        if one["accuracy"] is not None:
+            setups.setdefault((*network_of(one), one["defense"]), []).append(one)
+    points = [max(own, key=lambda one: float(one["mean"])) for own in setups.values()]
     if not points:
         return ""
     import matplotlib as mpl
@@ -72,10 +75,13 @@ def pareto_png(found: Sequence[Balance]) -> bytes:
 
 
 def draw_pareto(found: Sequence[Balance]) -> Any:
-    """A line of panels for each data set: reconstruction by the most perceptual metric, then membership."""
+    """A line of panels for each data set: reconstruction by the most perceptual metric, then membership.
+
+    Each defense stands where the strongest attack on it puts it.
+    """
     from matplotlib.figure import Figure
 
-    measured = [one for one in found if one.accuracy is not None]
+    measured = [one for one in strongest(found) if one.accuracy is not None]
     panels = _panels(measured)
     datasets = list(dict.fromkeys(one.dataset for one in measured))
     if not panels or not datasets:
@@ -100,15 +106,13 @@ def draw_pareto(found: Sequence[Balance]) -> Any:
 
 def _panels(found: Sequence[Balance]) -> list[tuple[str, int, Leak]]:
     """Title, sign (1 where high values leak) and measure of every panel that has values."""
-    names = list(dict.fromkeys(name for one in found for name, value in one.metrics.items() if value))
-    known = {parse_spec(name)[0]: name for name in reversed(names)}
     panels: list[tuple[str, int, Leak]] = []
-    best = next((name for name in PERCEPTUAL if name in known), None)
-    if best is not None:
-        kind = metrics.get(best)
-        sign = 1 if kind.leaks_when == "high" else -1
-        title = f"{kind.label} of the reconstruction ({'higher' if sign > 0 else 'lower'} leaks more)"
-        panels.append((title, sign, lambda one: one.metrics.get(known[best])))
+    measure = leakage(found)
+    if measure is not None:
+        name, sign = measure
+        label = metrics.get(parse_spec(name)[0]).label
+        title = f"{label} of the reconstruction ({'higher' if sign > 0 else 'lower'} leaks more)"
+        panels.append((title, sign, lambda one: one.metrics.get(name)))
     panels.append(("membership: AUC (0.5 is guessing)", 1, lambda one: one.auc))
     return [panel for panel in panels if any(panel[2](one) is not None for one in found)]
 

@@ -10,7 +10,7 @@ from scipy.stats import kendalltau
 
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
-from glasshouse.reports.grid_figures import PERCEPTUAL
+from glasshouse.reports.grid_balance import PERCEPTUAL
 from glasshouse.reports.view import Cell, cell, columns, inline, short
 from glasshouse.store import Album
 from glasshouse.studies.grid.lines import Line
