@@ -27,6 +27,7 @@ Made by `docs/generate_cli.py` from the commands' own help.
 | 1 | `gate`: too much can be seen. Any other command: a bug of ours, with a traceback |
 | 2 | one line says what to do: wrong options, plans or data, a missing extra, no room, or every case failed |
 | 130 | interrupted (Ctrl-C); what is finished is kept, and the command that goes on is printed |
+| 143 | terminated (SIGTERM), with the same words, where there is something to go on with |
 
 Results go to the standard output, with `--json` as nothing but JSON. Progress goes to the error stream: bars with rate
 and time left on a terminal, a line every ten seconds where it is piped. `--quiet` shows none; `--log FILE` adds the
@@ -47,7 +48,7 @@ def page() -> str:
     parts = [HEAD]
     for words in commands(typer.main.get_command(app)):
         shown = " ".join(("glasshouse", *words))
-        text = CliRunner().invoke(app, [*words, "--help"], prog_name="glasshouse").output.rstrip().replace("\\[", "[")
+        text = CliRunner().invoke(app, [*words, "--help"], prog_name="glasshouse").output.rstrip()
         parts.append(f"## {shown}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
 

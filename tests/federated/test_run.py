@@ -7,6 +7,7 @@ import json
 import random
 import re
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -26,6 +27,10 @@ from glasshouse.federated.run import read_result
 from glasshouse.federated.simulation import environment, silent
 
 WORDS = ["federate", "--images", "120", "--clients", "3", "--rounds", "2", "--batch", "20", "--model", "mlp:width=16"]
+
+
+def interrupt(*given):
+    raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -101,14 +106,12 @@ def test_dp_sgd_says_what_it_promises(small, in_process, tmp_path):
     assert "for each image of a client, while its secret is one" in promise
 
 
-def test_interrupted_says_how_to_go_on(in_process, tmp_path, monkeypatch):
-    def stop(*given):
-        raise KeyboardInterrupt
-
+@pytest.mark.parametrize(("stop", "code"), [(interrupt, 130), (lambda *_: signal.raise_signal(signal.SIGTERM), 143)])
+def test_interrupted_says_how_to_go_on(in_process, tmp_path, monkeypatch, stop, code):
     monkeypatch.setattr("glasshouse.federated.run.simulate", stop)
     done = CliRunner().invoke(app, [*WORDS, "--out", str(tmp_path / "out")])
-    assert done.exit_code == 130
-    assert "What is finished is kept" in done.stderr
+    assert done.exit_code == code
+    assert "Finished rounds are kept" in done.stderr
 
 
 def test_other_directories_are_refused(small, in_process, tmp_path):

@@ -6,12 +6,13 @@ import dataclasses
 import json
 
 from glasshouse import models
+from glasshouse.attacks.engine.matcher import matcher_for
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.store import Location
 from glasshouse.studies import study
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.materials import from_dataset
-from glasshouse.studies.memory import images_at_once
+from glasshouse.studies.memory import _bytes_of_batch, images_at_once
 from glasshouse.studies.study import prepare
 from glasshouse.studies.tasks import tasks
 from glasshouse.types import ImageSpec
@@ -36,6 +37,12 @@ def test_a_bound_splits_tasks_and_is_kept(plan, tmp_path):
     bounded, free = (tasks(opened.cases, most) for most in (2, None))
     assert max(len(task) for task in bounded) == 2
     assert len(bounded) > len(free)
+
+
+def test_a_batch_is_counted_as_the_engine_counts_it():
+    model = models.create("resnet20:width=4", SPEC).eval()
+    counted = matcher_for(model, SPEC.shape, SPEC.classes, 5).bytes_per_problem(SPEC.shape)
+    assert _bytes_of_batch(model, "eval", SPEC, 5) == counted
 
 
 def test_the_hungriest_network_and_mode_counts():

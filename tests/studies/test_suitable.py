@@ -74,7 +74,17 @@ REFUSED = {
     "more restarts than fit into memory": (
         {"attacks": ("invgrad:steps=1,restarts=5000",), "images": 2, "batch": 2, "memory": 0.05},
         SettingError,
-        r"on 10000 images at once \(5000 restarts of a batch of 2\), and \d+ fit into --memory 0.05: use restarts=\d+",
+        r"takes about [\d.]+ GB for one batch of 2 with 5000 restarts.*--memory gives it 0.05: use restarts=\d+, or",
+    ),
+    "a batch that alone does not fit into memory": (
+        {"model": "convnet8:width=32", "images": 8, "batch": 8, "memory": 0.01},
+        SettingError,
+        r"takes about [\d.]+ GB for one batch of 8, .*: use a smaller --batch, model or --size, or --memory [\d.]+",
+    ),
+    "an image that alone does not fit into memory": (
+        {"model": "convnet8:width=32", "memory": 0.01},
+        SettingError,
+        r"takes about [\d.]+ GB for one batch of 1",
     ),
 }
 

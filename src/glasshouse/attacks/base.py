@@ -47,6 +47,7 @@ class InversionAttack(ABC):
     takes_some_layers: ClassVar[bool] = False  # whether it can work where only some layers are shared
     grid: ClassVar[Grid] = ()  # the settings that tuning searches, in this order, and the values worth trying
     together: ClassVar[int] = 1  # how many images it likes to work on at once
+    by_engine: ClassVar[bool] = False  # whether it matches gradients by the engine, which counts its memory
     version: ClassVar[int] = 1
 
     @final

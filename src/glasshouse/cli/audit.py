@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from glasshouse.cli.federation import audit_federation
-from glasshouse.cli.long_work import Log, Quiet, long_work
+from glasshouse.cli.long_work import Log, Quiet, logged
 from glasshouse.cli.membership import asked, audit_membership
 from glasshouse.cli.protected import audit_protected
-from glasshouse.cli.typed import same_command
+from glasshouse.cli.resuming import resumable
+from glasshouse.cli.typed import same_command, typed_options
 
 if TYPE_CHECKING:
     from glasshouse.cli.screen import Watched
@@ -113,7 +114,9 @@ def audit(
         "seed": seed,
     }
     settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    with long_work(log) as lines:
+    if federation is not None and "--out" not in typed_options():
+        out = federation / "audit"
+    with resumable(f"What is finished is kept in {out}"), logged(log) as lines:
         watched = partial(stages, quiet=quiet, log=lines)
         if protected is not None or gallery is not None:
             audit_protected(protected, gallery, settings, out, as_json, watched)

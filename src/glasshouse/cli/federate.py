@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glasshouse.cli.long_work import Log, Quiet, long_work
+from glasshouse.cli.long_work import Log, Quiet, logged
+from glasshouse.cli.resuming import resumable
 
 if TYPE_CHECKING:
     from glasshouse.cli.screen import Stages
@@ -74,7 +75,7 @@ def federate(
         seed=seed,
     )
 
-    with long_work(log) as lines:
+    with resumable(f"Finished rounds are kept in {out}"), logged(log) as lines:
         with stages(quiet=quiet, log=lines) as shown:
             result = run(plan, out, root=data_root, cores=cores, tell=_teller(shown, rounds))
         page = write_federation_report(result)

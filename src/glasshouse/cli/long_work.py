@@ -1,9 +1,8 @@
-"""What all commands that take long have in common: a log in a file, and words in which an interrupt ends."""
+"""What commands that take long have in common: they can be quiet, and write a log."""
 
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,25 +16,12 @@ from glasshouse.errors import GlasshouseError, StudyError
 if TYPE_CHECKING:
     from glasshouse.cli.screen import Say
 
-INTERRUPTED = 130  # as shells count: 128 and the number of the signal
-
 Quiet = Annotated[bool, typer.Option("--quiet", help="show no progress")]
 Log = Annotated[Path | None, typer.Option(help="add progress, warnings and the end to this file, with their times")]
 
 
 @contextmanager
-def long_work(log: Path | None = None) -> Iterator[Say | None]:
-    """Work that can be interrupted and gone on with; lines can be added to its log, where one is asked for."""
-    try:
-        with _logged(log) as say:
-            yield say
-    except KeyboardInterrupt:
-        print(f"Interrupted. What is finished is kept. To go on:\n  {same_command()}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def _logged(path: Path | None) -> Iterator[Say | None]:
+def logged(path: Path | None) -> Iterator[Say | None]:
     """A log that begins with the command and says how it ended; warnings of all rooms go there too."""
     if path is None:
         yield None

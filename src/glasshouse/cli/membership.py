@@ -88,20 +88,17 @@ def asked(membership: list[str] | None, **own: Any) -> dict[str, Any]:
 
 def _show(result: MembershipResult, page: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from glasshouse.cli.fitting import fitted
     from glasshouse.cli.tables import WIDE
     from glasshouse.reports.membership import cells, missing, verdict, worst
 
     console = Console()
     wide = console.width >= WIDE
     title = f"{result.facts['members']} members told from {result.facts['others']} others"
-    table = Table(title=f"{title} (95 % intervals)" if wide else title)
-    for name in HEADS:
-        table.add_column(name, overflow="fold")
-    for row in result.rows:
-        table.add_row(row.attack, row.defense, row.query, *cells(row, result, intervals=wide))
-    console.print(table)
+    rows = [(row.attack, row.defense, row.query, *cells(row, result, intervals=wide)) for row in result.rows]
+    title = f"{title} (95 % intervals)" if wide else title
+    console.print(fitted(title, HEADS, rows, console.width, spare=HEADS[:5:-1]))
     promises = sorted({f"{one.defense}: {one.promise}" for one in result.targets if one.promise})
     for line in (*missing(result), *map(verdict, worst(result)), *promises):
         console.print(line, markup=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from glasshouse.cli.long_work import long_work
+from glasshouse.cli.resuming import resumable
 from glasshouse.cli.typed import same_command
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def policies(
         batches=batches,
         seed=seed,
     )
-    with long_work(), counting("Scoring policies", "steps") as advance:
+    with resumable(f"Finished scores are kept in {out}"), counting("Scoring policies", "steps") as advance:
         found = search(
             settings,
             out,

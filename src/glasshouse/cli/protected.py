@@ -47,15 +47,13 @@ def _show(result: ProtectedResult, page: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from glasshouse.cli.fitting import fitted
     from glasshouse.reports.protected import PICTURES, cells, number, pictured, told
 
     console = Console()
-    table = Table(title="How near the pictures come (mean, 95 % interval)")
-    for name in ("part", *PICTURES):
-        table.add_column(name, overflow="fold")
-    for part in filter(pictured, result.parts):
-        table.add_row(part.name, *cells(part, result))
-    console.print(table)
+    rows = [(part.name, *cells(part, result)) for part in result.parts if pictured(part)]
+    title = "How near the pictures come (mean, 95 % interval)"
+    console.print(fitted(title, ("part", *PICTURES), rows, console.width, spare=PICTURES))
     table = Table("method", "right", title=f"Who is who (gallery of {result.facts['gallery']})")
     for part in told(result):
         table.add_row(part.name, number(part.scores["share"], percent=True))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glasshouse.cli.long_work import Log, Quiet, long_work
+from glasshouse.cli.long_work import Log, Quiet, logged
+from glasshouse.cli.resuming import resumable
 from glasshouse.cli.typed import same_command
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def run(
 
     plan = read_plan(directory)
     options: dict[str, Any] = {} if workers is None else {"workers": workers}
-    with long_work(log) as lines:
+    with resumable(f"What is finished is kept in {directory}"), logged(log) as lines:
         with stages(quiet=quiet, log=lines) as shown:
             running = Running(
                 engine=engine,

@@ -13,6 +13,7 @@ from typing import Any
 
 from glasshouse import checks
 from glasshouse.errors import StudyError
+from glasshouse.signals import sigterm_kept
 from glasshouse.studies.executors import (
     RETRIES,
     Executor,
@@ -160,7 +161,8 @@ def _connected(address: str, workers: int) -> Iterator[Any]:
         return
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        with sigterm_kept():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise StudyError(f"There is no Ray cluster at '{address}' ({error}): begin one: 'ray start --head'.") from error
     try:

@@ -16,7 +16,7 @@ from glasshouse.federated.leaks import likeness
 from glasshouse.federated.observed import Sighting, change_of
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
-from glasshouse.functional.intervals import mean_interval, share_interval
+from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.threads import one_thread
 from glasshouse.metrics import Metric
 from glasshouse.models.batchnorm import batchnorm_layers
@@ -128,7 +128,7 @@ class Scene:
     def _scores(self, truth: Tensor, guess: Tensor) -> dict[str, Interval]:
         """Every metric that is defined for such images."""
         usable = {text: one for text, one in self.judges.items() if one.why_not(self.image, len(truth)) is None}
-        return {text: mean_interval(metric(truth, guess).tolist()) for text, metric in usable.items()}
+        return {text: metric.mean(metric(truth, guess).tolist()) for text, metric in usable.items()}
 
     def _pictures(self, truth: Tensor, guesses: Tensor) -> tuple[tuple[str, str], ...]:
         """Pairs of pictures, named by what they show: an audit with other settings does not write over them."""
