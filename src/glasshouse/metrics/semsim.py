@@ -16,7 +16,7 @@ from glasshouse.registry import setting
 from glasshouse.semsim import Network, load, shipped
 from glasshouse.semsim.files import SHIPPED, digest
 
-CHUNK = 16  # pairs; what a chunk makes should stay in the caches
+CHUNK = 32  # pairs; fewer read the weights too often, more leave the caches
 
 
 @metrics.register("semsim")

@@ -127,7 +127,8 @@ class Perceptual(Network):
 
     def __init__(self, size: int = 96, dimensions: int = 128) -> None:
         super().__init__("alexnet", size)
-        self.trunk = trunks.empty_alexnet()
+        # as the images that it sees, or every convolution turns its weights around first
+        self.trunk = trunks.empty_alexnet().to(memory_format=torch.channels_last)
         learned = [layer.out_channels for layer in self.trunk.layers if isinstance(layer, nn.Conv2d)]
         self.channels = (*(PATCH**2 for _ in SIDES), *learned)
         self.weights = nn.Parameter(torch.zeros(sum(self.channels)))
@@ -161,19 +162,19 @@ class Perceptual(Network):
         Of vectors a and b, |a/|a| - b/|b||^2 = (|a - b|^2 - (|a| - |b|)^2) / (|a| |b|): 0 exactly for equal ones.
         """
         first, second = self._parts(truth), self._parts(guess)
-        own, other = self._squares(first).sqrt(), self._squares(second).sqrt()
-        between = self._squares([one - two for one, two in zip(first, second, strict=True)])
-        return ((between - (own - other).square()) / (own * other)).clamp_min(0).sqrt()
+        own, other = _length(first), _length(second)
+        between = _length([one.sub_(two) for one, two in zip(first, second, strict=True)])
+        return ((between.square() - (own - other).square()) / (own * other)).clamp_min(0).sqrt()
 
     def _parts(self, images: Tensor) -> list[Tensor]:
-        """Every layer, and last the semantic head, (N, channels, places)."""
+        """What stands in the vectors, (N, channels, places) each: every layer, and last the semantic head."""
         layers = self.layers(self.prepare(images))
-        return [*layers, self.semantic(self.summary(layers))[:, :, None]]
-
-    def _squares(self, parts: list[Tensor]) -> Tensor:
-        """Squared lengths (N,) of vectors in parts."""
-        weights = (*self.importance().split(self.channels), self.weights.new_ones(self.head.out_features))
-        return torch.stack([part.square().mean(2) @ weight for part, weight in zip(parts, weights, strict=True)]).sum(0)
+        summary = self.semantic(self.summary(layers))[:, :, None]
+        scales = self.importance().sqrt().split(self.channels)
+        local = [
+            layer.mul_((scale / layer.shape[2] ** 0.5)[:, None]) for layer, scale in zip(layers, scales, strict=True)
+        ]
+        return [*local, summary]
 
     def layers(self, images: Tensor) -> list[Tensor]:
         """Of every layer (N, channels, places), each place of unit length at most."""
@@ -242,6 +243,11 @@ def structure(images: Tensor, side: int) -> Tensor:
     contrast = ((squares - mean.square()).clamp_min(0) + FLAT**2).sqrt()
     # in place, because memory for this many windows costs more time than the arithmetic
     return F.unfold(padded, PATCH).sub_(mean).mul_(share.sqrt().view(-1, 1)).div_(contrast)
+
+
+def _length(parts: Sequence[Tensor]) -> Tensor:
+    """Lengths (N,) of vectors that stand in parts (N, channels, places)."""
+    return torch.stack([torch.linalg.vector_norm(part, dim=(1, 2)) for part in parts]).norm(dim=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
