@@ -83,7 +83,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
                     num_cpus=workers,
                     include_dashboard=False,
                     log_to_driver=False,
-                    logging_level="CRITICAL",
+                    logging_level=logging.CRITICAL,
                     runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
                     _temp_dir=folder,
                 )

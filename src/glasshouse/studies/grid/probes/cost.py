@@ -49,9 +49,9 @@ class Cost(Probe):
         for number in range(ROUNDS):
             rounds.append([school.epoch_seconds(target) / steps for target in (plain, defended)])
             progress((number + 1) / ROUNDS)
-        found = {
+        measured = {
             "plain_seconds": [one for one, _ in rounds],
             "step_seconds": [two for _, two in rounds],
             "ratio": [two / one for one, two in rounds],
         }
-        return {name: dataclasses.asdict(mean_interval(values, within=(0, inf))) for name, values in found.items()}
+        return {name: dataclasses.asdict(mean_interval(values, within=(0, inf))) for name, values in measured.items()}
