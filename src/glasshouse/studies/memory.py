@@ -50,8 +50,10 @@ def refuse_too_large(
 
 def _bytes_of_batch(model: nn.Module, mode: BatchNorm, image: ImageSpec, batch: int) -> int:
     """What one problem takes with so many images behind it, extrapolated: to try so many would take as much."""
-    one, two = (_bytes_per_problem(model, mode, image, group) for group in (1, 2))
-    return one + (batch - 1) * (two - one)
+    if batch == 1:
+        return _bytes_per_problem(model, mode, image)
+    two, three = (_bytes_per_problem(model, mode, image, group) for group in (2, 3))
+    return two + (batch - 2) * (three - two)
 
 
 def _bytes_per_problem(model: nn.Module, mode: BatchNorm, image: ImageSpec, group: int = 1) -> int:
