@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from page_tables import table
 
 from glasshouse.reports.federations import choices
 from glasshouse.reports.federations_claims import CLEAN, PROTECTED, Claim, accuracy, area, judged, worst_area
@@ -160,7 +161,7 @@ def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
     """A table in Markdown; one without rows says so."""
     if not rows:
         return ["", "Nothing of this was measured yet.", ""]
-    return ["", *("| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)), ""]
+    return ["", *table(heads, rows), ""]
 
 
 def published(one: Place) -> str:

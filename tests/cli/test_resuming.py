@@ -65,7 +65,7 @@ def test_who_takes_sigterm_for_itself_gives_it_back():
         assert signal.getsignal(signal.SIGTERM) is handled
         with pytest.raises(Terminated):
             terminate()
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray may have begun in this process
     with sigterm_kept():
         signal.signal(signal.SIGTERM, interrupt)
     assert signal.signal(signal.SIGTERM, before) is interrupt  # where nobody minded, Ray does

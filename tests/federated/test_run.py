@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import re
 import shutil
 import signal
 import sys
@@ -76,6 +77,16 @@ def test_command_prints_lines_a_table_and_names_who_failed(in_process, tmp_path)
     page = (tmp_path / "out" / "report" / "index.html").read_text()
     assert "client 1: no power" in page
     assert page.count("<svg") == 1
+
+
+def test_rounds_are_told_with_rate_and_time_left_also_in_the_log_and_not_when_quiet(in_process, tmp_path):
+    words = [*WORDS, "--out", str(tmp_path / "out"), "--log", str(tmp_path / "log")]
+    done = CliRunner().invoke(app, words)
+    first, last = done.stderr.splitlines()
+    assert re.search(r"^Round 1 of 2: accuracy .* s \(\d+\.\d/min, \d+ s left\)$", first)
+    assert re.search(r"^Round 2 of 2: accuracy .* s \(\d+\.\d/min\)$", last)
+    assert all(line in (tmp_path / "log").read_text() for line in (first, last))
+    assert CliRunner().invoke(app, [*words, "--quiet"]).stderr == ""
 
 
 def test_json_is_all_there_is(in_process, tmp_path):

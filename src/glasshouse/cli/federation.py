@@ -11,6 +11,7 @@ from glasshouse.cli.typed import typed_options
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from glasshouse.cli.screen import Watched
     from glasshouse.studies.federation import FederationAuditResult
     from glasshouse.studies.forgery import Forgery
 
@@ -24,14 +25,16 @@ ALLOWED = (
     "--labels",
     "--seed",
     "--data-root",
+    "--quiet",
+    "--log",
 )
 
 
 def audit_federation(
-    directory: Path | None, chosen: dict[str, Any], out: Path, as_json: bool, *, root: Path | None
+    directory: Path | None, chosen: dict[str, Any], out: Path, as_json: bool, watched: Watched, *, root: Path | None
 ) -> None:
     """Attack a round of a federation, print what was found and write the report."""
-    from glasshouse.cli.screen import counting
+    from glasshouse.cli.screen import PER_CENT
     from glasshouse.errors import SettingError
     from glasshouse.reports.federation_audit import write_federation_audit_report
     from glasshouse.studies.federation import FederationAudit
@@ -47,9 +50,9 @@ def audit_federation(
             "--out and --json."
         )
     settings = FederationAudit(**{name: value for name, value in chosen.items() if value is not None})
-    place = out if "--out" in given else directory / "audit"
-    with counting("Attacking", "%") as progress:
-        result = run(directory, place, settings, root=root, progress=lambda share: progress(100 * share, 100))
+    with watched() as shown:
+        progress = shown.stage("Attacking", PER_CENT)
+        result = run(directory, out, settings, root=root, progress=lambda share: progress(100 * share, 100))
     page = write_federation_audit_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glasshouse.cli.resuming import resumable
 from glasshouse.cli.typed import same_command, typed_options
 
 if TYPE_CHECKING:
+    from glasshouse.cli.screen import Watched
     from glasshouse.studies.membership import MembershipResult
 
 HEADS = (
@@ -37,15 +37,23 @@ SHARED = (
     "--seed",
     "--minutes",
     "--out",
+    "--quiet",
+    "--log",
     "--json",
 )
 
 
 def audit_membership(
-    settings: dict[str, Any], out: Path, as_json: bool, *, root: Path | None, download: bool, minutes: float | None
+    settings: dict[str, Any],
+    out: Path,
+    as_json: bool,
+    watched: Watched,
+    *,
+    root: Path | None,
+    download: bool,
+    minutes: float | None,
 ) -> None:
     """Train what is to be attacked, attack it, print what was found and write the report."""
-    from glasshouse.cli.screen import counting
     from glasshouse.errors import SettingError
     from glasshouse.reports.membership import write_membership_report
     from glasshouse.studies.membership import MembershipAudit
@@ -62,7 +70,8 @@ def audit_membership(
             f"{', '.join((*OWN[1:], *SHARED))}."
         )
     plan = MembershipAudit(**settings)
-    with resumable(f"Finished models are kept in {out}"), counting("Training", "models") as progress:
+    with watched() as shown:
+        progress = shown.stage("Training", "models")
         result = run(plan, out, root=root, download=download, minutes=minutes, progress=progress)
     page = write_membership_report(result)
     if as_json:

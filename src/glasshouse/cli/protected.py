@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 from glasshouse.cli.typed import typed_options
 
 if TYPE_CHECKING:
+    from glasshouse.cli.screen import Watched
     from glasshouse.studies.protected import ProtectedResult
 
-ALLOWED = ("--images", "--steps", "--seed", "--out", "--json")
+ALLOWED = ("--images", "--steps", "--seed", "--out", "--quiet", "--log", "--json")
 
 
 def audit_protected(
-    protected: Path | None, gallery: Path | None, settings: dict[str, Any], out: Path, as_json: bool
+    protected: Path | None, gallery: Path | None, settings: dict[str, Any], out: Path, as_json: bool, watched: Watched
 ) -> None:
     """Attack a protected data set, print what was found and write the report."""
-    from glasshouse.cli.screen import counting
+    from glasshouse.cli.screen import PER_CENT
     from glasshouse.errors import SettingError
     from glasshouse.reports.protected import write_protected_report
     from glasshouse.studies.protected import GALLERY, ProtectedAudit
@@ -32,7 +33,8 @@ def audit_protected(
             f"{', '.join(foreign)} means nothing for protected images: with --protected use {', '.join(ALLOWED)}."
         )
     plan = ProtectedAudit(**settings, gallery=max(settings.get("images", 0), GALLERY))
-    with counting("Attacking", "%") as progress:
+    with watched() as shown:
+        progress = shown.stage("Attacking", PER_CENT)
         result = run(protected, gallery, out, plan, progress=lambda share: progress(100 * share, 100))
     page = write_protected_report(result)
     if as_json:

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -161,7 +162,8 @@ def _connected(address: str, workers: int) -> Iterator[Any]:
         return
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
     try:
-        with sigterm_kept():
+        with sigterm_kept(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # tips for who calls Ray, which is nobody but us
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise StudyError(f"There is no Ray cluster at '{address}' ({error}): begin one: 'ray start --head'.") from error
