@@ -5,7 +5,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-.PHONY: help setup audit test tests soak lint bench docs clean system
+.PHONY: help setup try audit test tests soak lint bench docs clean system
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -24,6 +24,9 @@ $(VENV)/.tested: pyproject.toml constraints.txt
 	$(PIP) -e '.[test]'
 	$(VENV)/bin/glasshouse weights install
 	touch $@ $(VENV)/.installed
+
+try: setup ## read photographs off a shared gradient, in seconds, and write a report
+	$(VENV)/bin/glasshouse audit --model mlp --attack fc_inversion --out try
 
 audit: setup ## attack a small model's gradients of embedded photographs and write a report
 	$(VENV)/bin/glasshouse audit --out audit
@@ -60,4 +63,4 @@ docs: $(VENV)/.tested ## the documentation as a site, in site/index.html
 	@echo "site/index.html; with search: python3 -m http.server -d site"
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) audit build dist site
+	rm -rf $(VENV) try audit build dist site

@@ -9,6 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from page_tables import table, value
+
 from glasshouse.reports.correlation import draw_matrix, draw_scatter
 from glasshouse.studies.correlation import correlate
 from glasshouse.votes.judged import JUDGES
@@ -32,18 +34,6 @@ def export(votes: Path) -> None:
     )
     FOLDER.joinpath("correlation-metrics.png").write_bytes(draw_matrix(found["majority"]))
     FOLDER.joinpath("correlation-people.png").write_bytes(draw_scatter(found["majority"]))
-
-
-def value(found: dict, name: str) -> str:
-    """A figure with its interval."""
-    if found[name] is None:
-        return "n/a"
-    return f"{found[name]:.3f} [{found[f'{name}_low']:.3f}, {found[f'{name}_high']:.3f}]"
-
-
-def table(heads: list[str], rows: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
-    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)]
 
 
 def metrics(found: dict) -> list[str]:

@@ -12,9 +12,11 @@ import sys
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from page_tables import table
 from PIL import Image
 
-from glasshouse.reports.grid_balance import WAITING, Balance, balances, number, percent, strongest, table
+from glasshouse.reports.grid_balance import WAITING, Balance, balances, number, percent, strongest
+from glasshouse.reports.grid_balance import table as compared
 from glasshouse.reports.grid_figures import front, pareto_png
 from glasshouse.studies.grid.lines import lines
 from glasshouse.studies.grid.results import read_results
@@ -105,11 +107,6 @@ def draw_pictures(study: Path) -> bytes:
     return buffer.getvalue()
 
 
-def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
-    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)]
-
-
 def by_attack(found: list[Balance]) -> list[str]:
     """What each attack saw behind each defense, in one line for a defense."""
     attacks = list(dict.fromkeys(one.attack for one in found if one.attack))
@@ -118,7 +115,7 @@ def by_attack(found: list[Balance]) -> list[str]:
     cells = {(one.defense, one.attack): f"{percent(one.seen)}, {number(one.metrics.get(SEMSIM))}" for one in found}
     defenses = dict.fromkeys(one.defense for one in found)
     rows = [[defense, *(cells.get((defense, attack), WAITING) for attack in attacks)] for defense in defenses]
-    return ["Seen, and SemSim, by attack:", "", *markdown(["defense", *attacks], rows), ""]
+    return ["Seen, and SemSim, by attack:", "", *table(["defense", *attacks], rows), ""]
 
 
 def sentences(found: list[Balance]) -> list[str]:
@@ -181,7 +178,7 @@ def page() -> str:
         own = [one for one in rows if one.dataset == dataset]
         if own:
             strong = strongest(own)
-            text += [f"## {dataset}", "", *sentences(strong), *markdown(*table(strong)), "", *by_attack(own)]
+            text += [f"## {dataset}", "", *sentences(strong), *table(*compared(strong)), "", *by_attack(own)]
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
     text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
     text += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]

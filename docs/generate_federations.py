@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from page_tables import table
 
 from glasshouse.reports.federations import choices
 from glasshouse.reports.federations_claims import CLEAN, PROTECTED, Claim, accuracy, area, judged, worst_area
@@ -160,7 +161,7 @@ def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
     """A table in Markdown; one without rows says so."""
     if not rows:
         return ["", "Nothing of this was measured yet.", ""]
-    return ["", *("| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)), ""]
+    return ["", *table(heads, rows), ""]
 
 
 def published(one: Place) -> str:
@@ -315,9 +316,11 @@ lies below. The difference is paired by seed; its interval is the wider of Stude
 
 ACCURACY = """
 Share of test images that the global model names rightly after the last round. Protected: test images go through the
-defense as training images did; `n/a` where it changes none. *Published* is table I of the paper, which does not say
-how it tested, on how many images, over how many rounds, or from which weights. Ours start from random weights and are
-trained as is said below, so that another share is no contradiction: compare the order of the rows.
+defense as training images did; `n/a` where it changes none. Each goes alone, since who asks for a class does not know
+it: behind `csvar_exchange` a test image is shuffled, mirrored and dithered, and mixed with nobody, while a client mixes
+its own images of a class, of which it has few where classes are people. *Published* is table I of the paper, which does
+not say how it tested, on how many images, over how many rounds, or from which weights. Ours start from random weights
+and are trained as is said below, so that another share is no contradiction: compare the order of the rows.
 """
 
 PICTURED = "![ROC curves of the loss attack](federations-roc.png)\n"

@@ -11,6 +11,8 @@ import re
 import sys
 from pathlib import Path
 
+from page_tables import table, value
+
 from glasshouse.reports.semsim import draw_ablation
 from glasshouse.semsim import notes
 from glasshouse.semsim.files import SHIPPED, digest
@@ -37,19 +39,6 @@ def export(folder: Path, studies: list[Path]) -> None:
         found["ablation"] = json.loads((folder / "ablation.json").read_text())
         PICTURE.write_bytes(draw_ablation(found["ablation"]["rows"]))
     RESULTS.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
-
-
-def table(heads: list[str], rows: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
-    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)]
-
-
-def value(found: dict, name: str) -> str:
-    """A figure with its interval."""
-    if found.get(name) is None:
-        return "n/a"
-    ends = ("n/a" if found[f"{name}_{end}"] is None else f"{found[f'{name}_{end}']:.3f}" for end in ("low", "high"))
-    return f"{found[name]:.3f} [{', '.join(ends)}]"
 
 
 def tests(evaluation: dict) -> list[list[str]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
+from page_tables import table, value
+
 from glasshouse import data
 
 FOLDER = Path(__file__).parent / "results"
@@ -65,19 +67,6 @@ CAPTIONS = {
     "order-*": "Figure 6: the same reconstructions in the order of PSNR and of SemSim, which never saw the data set",
     "ablation": "Figures 7 and 9: training originals, backbone, loss and margin",
 }
-
-
-def table(heads: list[str], rows: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
-    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)]
-
-
-def value(found: dict, name: str) -> str:
-    """A figure with its interval."""
-    if found.get(name) is None:
-        return "n/a"
-    ends = ("n/a" if found[f"{name}_{end}"] is None else f"{found[f'{name}_{end}']:.3f}" for end in ("low", "high"))
-    return f"{found[name]:.3f} [{', '.join(ends)}]"
 
 
 def learned(found: list[dict]) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import signal
 from pathlib import Path
 
@@ -39,6 +40,31 @@ def test_one_owner_at_a_time(tmp_path):
         pass
     with sole_owner(tmp_path):
         pass
+
+
+def test_a_lock_goes_with_its_holder_and_takes_along_folders_that_stay_empty(tmp_path):
+    with pytest.raises(StudyError, match="refused"), sole_owner(tmp_path / "outer" / "inner"):
+        raise StudyError("refused")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "empty").mkdir()
+    with sole_owner(tmp_path / "empty"), sole_owner(tmp_path / "outer" / "inner"):
+        (tmp_path / "outer" / "kept").touch()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "kept", "outer"]
+
+
+def test_a_lock_that_was_taken_away_after_it_was_opened_holds_nothing(tmp_path, monkeypatch):
+    """Between opening a lock and holding it, its last holder may remove it: a third would then make another."""
+    really, removed = fcntl.flock, []
+
+    def after_the_last_holder_left(handle, how):
+        if not removed:
+            removed.append((tmp_path / ".lock").unlink())
+        really(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", after_the_last_holder_left)
+    with sole_owner(tmp_path), pytest.raises(StudyError, match="Another run"), sole_owner(tmp_path):
+        pass
+    assert removed
 
 
 def test_places_that_cannot_be_written(tmp_path):

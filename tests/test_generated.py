@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import shutil
 import sys
@@ -36,3 +37,13 @@ def test_the_page_comes_from_its_files(name, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(copy))
     runpy.run_path(str(copy / f"generate_{name}.py"), run_name="__main__")
     assert page.read_text(encoding="utf-8") == (DOCS / PAGES[name]).read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_gan_sets_defenses_beside_one_another_and_names_what_is_missing():
+    made = runpy.run_path(str(DOCS / "generate_gan.py"))
+    plain = json.loads((DOCS / "results" / "gan-mnist-none.json").read_text())
+    shuffled = {**plain, "plan": {**plain["plan"], "defense": "csvar"}}
+    page = made["page"]([shuffled, plain])
+    assert page.index("\n| no defense |") < page.index("\n| CSVAR |")
+    assert page.count("## mnist") == 1
+    assert "scored yet:** MNIST, noise on images, sigma 50; ORL faces, no defense;" in page

@@ -20,7 +20,7 @@ ROWS = (
     {"data", "models"},
     {"functional", "weights"},
     {"registry", "checks", "devices", "files", "plans", "pickles", "torchvision_cpu", "urls"},
-    {"types", "errors", "failpoints", "versions"},
+    {"types", "errors", "failpoints", "signals", "versions"},
 )
 LEVEL = {room: len(ROWS) - number for number, row in enumerate(ROWS) for room in row}
 

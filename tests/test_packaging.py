@@ -107,6 +107,8 @@ print(json.dumps(ends))
 """
 COMMANDS = {
     "audit --model mlp --images 1 --attack fc_inversion --defense none --metric psnr --engine inline": None,
+    "audit --model mlp --images 1 --attack fc_inversion --engine ray --out o": "Engine 'ray' needs ray, which is not "
+    "installed: {ray}",
     "annotate invite audit --annotators 1": None,
     "annotate export audit votes.csv": None,
     "annotate export audit votes.parquet": "Parquet needs pyarrow, which is not installed: {annotate}",
@@ -124,10 +126,14 @@ def test_without_extras_commands_run_or_say_which_to_install(tmp_path):
     command = [sys.executable, "-c", BARE, json.dumps([blocked, list(COMMANDS)])]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    install = {extra: f"pip install 'glasshouse[{extra}]'." for extra in EXTRAS}
     for (line, says), (code, said) in zip(COMMANDS.items(), json.loads(done.stdout.splitlines()[-1]), strict=True):
-        expected = (2, f"glasshouse: {says.format(**install)}\n") if says else (0, said)
-        assert (code, said) == expected, line
+        assert (code, said) == ((2, refusal(says)) if says else (0, said)), line
+
+
+def refusal(says: str) -> str:
+    """The one line in which a command says what to install."""
+    install = {extra: f"pip install 'glasshouse[{extra}]'." for extra in EXTRAS}
+    return f"glasshouse: {says.format(**install)}\n"
 
 
 @pytest.mark.soak
@@ -139,9 +145,12 @@ def test_the_wheel_audits_in_a_fresh_environment(tmp_path, record_property):
     home.mkdir()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-    def run(*words: str | Path) -> str:
+    def tried(*words: str | Path) -> subprocess.CompletedProcess[str]:
         line = [binaries / words[0], *words[1:]]
-        done = subprocess.run(line, cwd=home, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(line, cwd=home, env=environment, capture_output=True, text=True, check=False)
+
+    def run(*words: str | Path) -> str:
+        done = tried(*words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -156,4 +165,8 @@ def test_the_wheel_audits_in_a_fresh_environment(tmp_path, record_property):
     assert found["pending"] == 0
     assert found["rows"]
     assert (home / "audit" / "report" / "index.html").is_file()
-    record_property("counted", f"{len(installed)} packages, {len(found['per_image'])} scores")
+    refused = {line: refusal(says) for line, says in COMMANDS.items() if says}
+    for line, said in refused.items():
+        assert tried("glasshouse", *line.split()).stderr == said
+    counted = f"{len(installed)} packages, {len(found['per_image'])} scores, {len(refused)} commands named their extra"
+    record_property("counted", counted)

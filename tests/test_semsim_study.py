@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 
 import pytest
@@ -10,13 +10,10 @@ import pytest
 FIGURES = ("rho", "tau", "auc_within_original", "auc_within_model")
 
 
-@pytest.fixture(scope="module")
-def pages():
-    file = Path(__file__).parents[1] / "docs" / "semsim_study_page.py"
-    spec = importlib.util.spec_from_file_location("semsim_study_page", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def pages(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    return importlib.import_module("semsim_study_page")
 
 
 def outcome(left_out, models=None, *, axis="data set", testers="classifier: inception lineup 2"):

@@ -111,17 +111,34 @@ def sole_user(file: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def _held(what: Path, lock: Path, option: str) -> Iterator[None]:
+    """Hold a lock file; it goes with its holder, and so do folders that were made for it and are still empty."""
+    made = [folder for folder in (lock.parent, *lock.parent.parents) if not folder.exists()]
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = _locked(lock)
+    except BlockingIOError:
+        raise StudyError(f"Another run is working on {what}: wait for it, or choose another {option}.") from None
     except OSError as error:
         raise StudyError(f"Cannot write to {lock.parent} ({error.strerror}): choose another {option}.") from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise StudyError(f"Another run is working on {what}: wait for it, or choose another {option}.") from None
-    try:
         yield
     finally:
+        with suppress(OSError):  # a folder that is not empty is kept, and so are those around it
+            lock.unlink()
+            for folder in made:
+                folder.rmdir()
         os.close(handle)
+
+
+def _locked(lock: Path) -> int:
+    """A handle on a lock file that no other process holds."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)  # its last holder took it away after we opened it: by now there may be another

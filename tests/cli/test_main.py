@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -52,6 +53,20 @@ def test_errors_are_one_line_and_exit_code_two(glasshouse, tmp_path):
     assert done.stdout == ""
     known = ", ".join(attacks.names())
     assert done.stderr == f"glasshouse: Unknown attack 'invgard'. Did you mean 'invgrad'? Known: {known}.\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--attack", "dlg", "--local-lr", "0.1"),
+        ("--data", "phots"),
+        ("--memory", "0.01", "--attack", "invgrad:restarts=5000"),
+    ],
+)
+def test_an_audit_that_is_refused_leaves_nothing(tmp_path, wrong):
+    with pytest.raises(GlasshouseError):
+        invoke("audit", *QUICK, *wrong, "--out", str(tmp_path / "outer" / "study"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_other_exceptions_are_bugs_and_show_themselves(monkeypatch):
@@ -182,9 +197,16 @@ def test_train_then_audit_beside_the_fresh_model(tmp_path):
         invoke("train", str(weights), "--defense", "gaussian")
 
 
-def test_help_is_there_for_every_command():
-    for words in ((), ("audit",), ("gate",), ("train",), ("weights", "install")):
-        assert "Usage" in invoke(*words, "--help").output
+def commands(group: object, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    named = getattr(group, "commands", {}).items()
+    return [words, *(found for name, one in named for found in commands(one, (*words, name)))]
+
+
+@pytest.mark.parametrize("words", commands(typer.main.get_command(app)), ids=" ".join)
+def test_help_is_there_for_every_command(words):
+    text = invoke(*words, "--help").output
+    assert "Usage" in text
+    assert "\\" not in text
 
 
 def test_the_written_help_is_true():

@@ -68,7 +68,7 @@ def test_interrupted_says_how_to_go_on(home, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("glasshouse.studies.membership.train", stop)
     done = run(*words(home, "--out", tmp_path / "out"))
     assert done.exit_code == 130
-    assert "Finished models are kept" in done.stderr
+    assert "What is finished is kept in" in done.stderr
 
 
 def test_list_and_show():

@@ -7,27 +7,15 @@ import json
 import re
 
 import pytest
+from tests.small_grid import SMALL
 from typer.testing import CliRunner
 
 from glasshouse.cli.main import app
 from glasshouse.errors import StudyError
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import SCHEMA
-from glasshouse.studies.grid.plan import Grid, to_toml
+from glasshouse.studies.grid.plan import to_toml
 from glasshouse.studies.reading import to_toml as study_to_toml
-
-SMALL = Grid(
-    title="small",
-    datasets=("digits:size=16",),
-    models=("lenet:width=4",),
-    training_images=16,
-    training_batch=16,
-    epochs=1,
-    checkpoints=(0, 1),
-    images=2,
-    attacks=("invgrad:steps=2",),
-    metrics=("mse", "psnr"),
-)
 
 
 def glasshouse_here(*words, code=0):

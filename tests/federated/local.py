@@ -64,7 +64,7 @@ def carry_out(plan: Federation, out, **options):
     return Ledger(out)
 
 
-def federate(plan: Federation, out, *, root=None, tell=lambda facts: None):
+def federate(plan: Federation, out, *, root=None, cores=None, tell=lambda facts: None):
     """The same as ``glasshouse.federated.federate``, in this process."""
     from glasshouse.federated.run import begun, write_down
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from glasshouse.errors import GlasshouseError, SettingError, StudyError
 from glasshouse.federated import Federation
 from glasshouse.federated.clients import network
 from glasshouse.federated.holdings import dealt
+from glasshouse.federated.records import Ledger
+from glasshouse.reports.federation_audit import write_federation_audit_report
 from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
 from glasshouse.studies.sightings import Scene, assigned, points_home, victims
@@ -86,6 +89,30 @@ def test_secure_aggregation_shows_the_mean_which_hides_in_a_crowd_only(audits):
     assert error(audits["secure"]) < 0.5 * floor(audits["secure"])
     assert audits["crowd"].rows[0].threat.batch == 60
     assert error(audits["crowd"]) > 3 * error(audits["open"])
+
+
+@pytest.mark.parametrize(("name", "secure"), [("open", False), ("secure", True)])
+def test_noise_is_measured_against_what_would_have_been_sent(places, audits, carry_out, tmp_path, name, secure):
+    sigma = 0.01
+    carry_out(plan(defense=f"gaussian:sigma={sigma}", secure_aggregation=secure), tmp_path / "federation")
+    settings = dataclasses.replace(SETTINGS, attacks=("invgrad:steps=1",), clients=1)
+    (row,) = audit_federation(tmp_path / "federation", tmp_path / "audit", settings).rows
+    plain, ledger = plan(secure_aggregation=secure), Ledger(places[name])
+    held = {number: dealt(plain, number, tuple(map(str, range(10))), None) for number in range(3)}
+    clean = victims(plain, ledger, 0, held, network(plain, held[0].spec))[0]
+    signal = sum(float(value.pow(2).sum()) for value in clean.change.values())
+    noise = sigma**2 * sum(value.numel() for value in clean.change.values()) / clean.clients
+    assert row.threat.snr_db == pytest.approx(10 * math.log10(signal / noise), abs=0.5)
+    assert audits[name].rows[0].threat.snr_db is None
+    assert math.isfinite(audits["csvar"].rows[0].threat.snr_db)
+
+
+def test_recovered_labels_are_counted(places, audits, tmp_path):
+    settings = dataclasses.replace(SETTINGS, attacks=("invgrad:steps=1",), labels="recovered")
+    found = audit_federation(places["open"], tmp_path, settings)
+    assert [row.threat.labels_right for row in found.rows] == [1.0] * 3
+    assert {(row.threat.labels, row.threat.labels_right) for row in audits["open"].rows} == {("given", 1.0)}
+    assert "recovered<small>100 % right</small>" in write_federation_audit_report(found).read_text()
 
 
 def test_membership_is_asked_clean_and_protected(audits):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Context, RecordDict
+from tests.federated import traces
 
 from glasshouse import data
 from glasshouse.collection import new_key
@@ -125,8 +127,8 @@ def listening(port: int) -> bool:
 
 
 def stop(processes: list[subprocess.Popen]) -> None:
-    """End processes that were started here, and what they started, by their own process groups, all at once."""
-    for one in (signal.SIGTERM, signal.SIGKILL):
+    """End processes that were started here as Ctrl-C in their terminals does; who does not hear is killed."""
+    for one in (signal.SIGINT, signal.SIGKILL):
         for process in processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, one)
@@ -147,11 +149,13 @@ def home(tmp_path):
     return tmp_path
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 def test_superlink_supernodes_and_flwr_run(home, carry_out):
     """Terminal one: the SuperLink; two and three: SuperNodes; then ``flwr run``."""
     files, ports = certificate(home), [free_port() for _ in range(3)]
     tools = Path(sys.executable).parent
     quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "OMP_NUM_THREADS": "1"}
+    quiet[traces.MARK] = home.name
     environment = {**os.environ, **quiet, "FLWR_HOME": str(home / "flwr"), "PATH": f"{tools}:{os.environ['PATH']}"}
     (home / "flwr").mkdir()
     (home / "flwr" / "config.toml").write_text(
@@ -162,10 +166,14 @@ def test_superlink_supernodes_and_flwr_run(home, carry_out):
     )
     link += f"--ssl-keyfile {files['key']} --ssl-ca-certfile {files['cert']}"
     started: list[subprocess.Popen] = []
+    # who runs the tests in the background may have told all children to ignore the interrupt
+    hears = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
 
     def start(line: list[str], name: str) -> subprocess.Popen:
         with (home / f"{name}.log").open("w") as log:
-            process = subprocess.Popen(line, env=environment, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen(
+                line, env=environment, stdout=log, stderr=log, start_new_session=True, preexec_fn=hears
+            )
         started.append(process)
         return process
 
@@ -184,11 +192,15 @@ def test_superlink_supernodes_and_flwr_run(home, carry_out):
             not (home / "out" / "federation.json").exists() and time.monotonic() < deadline and run.poll() in (None, 0)
         ):
             time.sleep(0.2)
+        running, opened = traces.processes(home.name), traces.ports(home.name)
     finally:
         stop(started)
     logs = "\n".join((home / f"{name}.log").read_text() for name in ("link", "node_0", "node_1", "run"))
     assert (home / "out" / "federation.json").exists(), re.sub(r"\x1b\[[0-9;]*m", "", logs)[-6000:]
-    assert not any(listening(port) for port in ports)
+    assert {process.pid for process in started[:3]} <= set(running)
+    assert set(ports) <= set(opened.values())
+    assert traces.left(home.name, opened) == ({}, {})
+    assert -signal.SIGKILL not in {process.returncode for process in started}
     reference = carry_out(plan_of({**CONFIG, "images": 60}), home / "reference")
     final = read_tensors(home / "out" / "models" / "global.safetensors")
     for name, value in reference.sent(2).items():

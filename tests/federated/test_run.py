@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import re
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -25,6 +27,10 @@ from glasshouse.federated.run import read_result
 from glasshouse.federated.simulation import environment, silent
 
 WORDS = ["federate", "--images", "120", "--clients", "3", "--rounds", "2", "--batch", "20", "--model", "mlp:width=16"]
+
+
+def interrupt(*given):
+    raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -73,6 +79,16 @@ def test_command_prints_lines_a_table_and_names_who_failed(in_process, tmp_path)
     assert page.count("<svg") == 1
 
 
+def test_rounds_are_told_with_rate_and_time_left_also_in_the_log_and_not_when_quiet(in_process, tmp_path):
+    words = [*WORDS, "--out", str(tmp_path / "out"), "--log", str(tmp_path / "log")]
+    done = CliRunner().invoke(app, words)
+    first, last = done.stderr.splitlines()
+    assert re.search(r"^Round 1 of 2: accuracy .* s \(\d+\.\d/min, \d+ s left\)$", first)
+    assert re.search(r"^Round 2 of 2: accuracy .* s \(\d+\.\d/min\)$", last)
+    assert all(line in (tmp_path / "log").read_text() for line in (first, last))
+    assert CliRunner().invoke(app, [*words, "--quiet"]).stderr == ""
+
+
 def test_json_is_all_there_is(in_process, tmp_path):
     done = CliRunner().invoke(app, [*WORDS, "--json", "--secure-aggregation", "--out", str(tmp_path / "out")])
     found = json.loads(done.stdout, parse_constant=pytest.fail)
@@ -90,13 +106,11 @@ def test_dp_sgd_says_what_it_promises(small, in_process, tmp_path):
     assert "for each image of a client, while its secret is one" in promise
 
 
-def test_interrupted_says_how_to_go_on(in_process, tmp_path, monkeypatch):
-    def stop(*given):
-        raise KeyboardInterrupt
-
+@pytest.mark.parametrize(("stop", "code"), [(interrupt, 130), (lambda *_: signal.raise_signal(signal.SIGTERM), 143)])
+def test_interrupted_says_how_to_go_on(in_process, tmp_path, monkeypatch, stop, code):
     monkeypatch.setattr("glasshouse.federated.run.simulate", stop)
     done = CliRunner().invoke(app, [*WORDS, "--out", str(tmp_path / "out")])
-    assert done.exit_code == 130
+    assert done.exit_code == code
     assert "Finished rounds are kept" in done.stderr
 
 

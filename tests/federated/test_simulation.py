@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -18,32 +17,13 @@ import torch
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'glasshouse[federated]'")
 
+from tests.federated import traces
+
 from glasshouse.federated import Federation
 from glasshouse.federated.records import Ledger, read_tensors
 
-MARK = "GLASSHOUSE_TEST_MARK"
 PATIENCE = 300
 ENDLESS = 100_000  # rounds: no machine ends them before the interrupt arrives
-
-
-def left(mark: str) -> list[str]:
-    """Processes that this test started, directly or not, and that are still there."""
-    found = []
-    for place in Path("/proc").iterdir():
-        try:
-            if place.name.isdecimal() and f"{MARK}={mark}".encode() in (place / "environ").read_bytes():
-                found.append((place / "cmdline").read_text())
-        except OSError:
-            continue
-    return found
-
-
-def gone(mark: str) -> bool:
-    """Whether all of them end within a while."""
-    deadline = time.monotonic() + 30
-    while left(mark) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return not left(mark)
 
 
 def first_line(process: subprocess.Popen) -> str:
@@ -57,7 +37,7 @@ def first_line(process: subprocess.Popen) -> str:
 def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     words = "federate --images 60 --clients 2 --batch 20 --model mlp:width=8 --defense csvar --json --out"
     command = [sys.executable, "-m", "glasshouse", *words.split(), str(tmp_path / "out"), "--rounds"]
-    environment = {**os.environ, MARK: tmp_path.name}
+    environment = {**os.environ, traces.MARK: tmp_path.name}
     options = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
     # who runs the tests in the background may have told all children to ignore the interrupt
@@ -65,12 +45,16 @@ def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     alone = [*command, str(ENDLESS), "--cores", "1"]  # the second run has a worker per core, and ends the same
     first = subprocess.Popen(alone, start_new_session=True, preexec_fn=hears, **options)
     assert first_line(first).startswith(f"Round 1 of {ENDLESS}: accuracy")
+    running, opened = " ".join(traces.processes(tmp_path.name).values()), traces.ports(tmp_path.name)
+    assert "raylet" in running  # so that nothing of it is missed below
+    assert "gcs_server" in running
+    assert opened
     os.killpg(first.pid, signal.SIGINT)  # as a terminal does
     said = first.communicate(timeout=PATIENCE)[1]
     assert first.returncode == 130, said
     assert "Interrupted. Finished rounds are kept" in said
     assert "Traceback" not in said
-    assert gone(tmp_path.name)
+    assert traces.left(tmp_path.name, opened) == ({}, {})
 
     kept = len(Ledger(tmp_path / "out").finished())
     assert 1 <= kept < ENDLESS
@@ -79,7 +63,7 @@ def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     study.write_text(study.read_text().replace(f"rounds = {ENDLESS}", f"rounds = {rounds}"))
     second = subprocess.run([*command, str(rounds)], timeout=PATIENCE, check=False, **options)
     assert second.returncode == 0, second.stderr
-    assert gone(tmp_path.name)
+    assert traces.left(tmp_path.name, {}) == ({}, {})  # and whoever listened was one of them
     lines = second.stderr.splitlines()
     assert [line.partition(":")[0] for line in lines] == [f"Round {n + 1} of {rounds}" for n in range(rounds)]
     found = json.loads(second.stdout)

@@ -33,6 +33,14 @@ def test_an_interval_of_three_values_holds_the_mean_as_often_as_it_says():
     assert 0.92 < np.mean(held) < 0.98
 
 
+def test_an_interval_is_cut_off_where_no_value_can_be():
+    free, cut = mean_interval([0.9, 1.0]), mean_interval([0.9, 1.0], within=(0, 1))
+    assert (cut.mean, cut.low, cut.high) == (free.mean, free.low, 1.0)
+    assert free.low > 0
+    assert mean_interval([1 + 1e-7, 1.0], within=(0, 1)).mean == 1.0
+    assert math.isnan(mean_interval([0.5], within=(0, 1)).low)
+
+
 def test_same_values_same_interval():
     assert mean_interval([1.0, 2.0, 4.0]) == mean_interval([1.0, 2.0, 4.0])
 

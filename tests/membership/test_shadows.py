@@ -14,7 +14,7 @@ from torch import nn
 from glasshouse import defenses
 from glasshouse.errors import DataError, SettingError, WeightsError
 from glasshouse.membership import Bank, Protected, Shadows, Trainer, views
-from glasshouse.membership.queries import logits, of_label
+from glasshouse.membership.queries import editions, logits, of_label
 from glasshouse.membership.shadows import halves
 from glasshouse.training import Recipe, Samples
 
@@ -235,6 +235,22 @@ def test_a_protected_view_averages_versions_and_is_the_same_each_time():
     assert len({one.numpy().tobytes() for one in seen[:3]}) == 3
     for one in seen[:3]:
         assert torch.equal(one.flatten(1).sort().values, images.flatten(1).sort().values)
+
+
+@pytest.mark.parametrize("spec", ["csvar_exchange:dither=0", "csvar_exchange:dither=0/mixup"])
+def test_who_asks_does_not_know_the_class_so_that_each_query_is_protected_alone(spec):
+    seen = []
+    probe = nn.Sequential(network(0).eval())
+    probe.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    Protected(probe, defenses.create(spec), versions=2)(ASKED.images)
+    for one in seen:
+        assert not torch.equal(one, ASKED.images)
+        assert torch.equal(one.flatten(1).sort().values, ASKED.images.flatten(1).sort().values)
+
+
+def test_only_answers_that_changed_have_a_version_of_their_own():
+    assert editions(defenses.create("csvar_exchange")) == editions(defenses.create("clip/csvar_exchange")) == (2,)
+    assert not any(editions(defenses.create(spec)) for spec in ("none", "csvar", "mixup", "csvar/mixup"))
 
 
 def test_queries():

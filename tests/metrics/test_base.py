@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -48,6 +50,19 @@ def test_symmetric_and_grey(name, photos, rng):
     guess = torch.rand(photos.shape, generator=rng)
     torch.testing.assert_close(metric(photos, guess), metric(guess, photos), rtol=1e-4, atol=1e-5)
     assert metric(photos[:, :1], guess[:, :1]).shape == (len(photos),)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_values_and_intervals_of_few_stay_within_bounds(name, photos, rng):
+    metric = metric_or_skip(name)
+    least, most = metric.bounds
+    for guess in (photos, 1 - photos, torch.rand(photos.shape, generator=rng)):
+        values = metric(photos, guess)
+        assert ((values >= least - 1e-6) & (values <= most + 1e-6)).all()
+    for end in filter(math.isfinite, metric.bounds):
+        found = metric.mean([end, 0.5])  # Student's t of two values reaches far beyond both
+        assert end in (found.low, found.high)
+        assert least <= found.low <= found.mean <= found.high <= most
 
 
 @pytest.mark.parametrize("name", SINGLE)

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
+from tests.small_grid import SMALL
 
 from glasshouse.reports.grid import write_grid_report
 from glasshouse.reports.grid_advice import advice, headline
 from glasshouse.reports.grid_figures import front
 from glasshouse.reports.grid_view import agreement, leaderboard
 from glasshouse.studies.audit import Running
-from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.results import read_results
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    grid = Grid(
-        title="a <b> study",
-        datasets=("digits:size=16",),
-        models=("lenet:width=4",),
-        training_images=16,
-        training_batch=16,
-        epochs=1,
-        checkpoints=(0, 1),
-        images=2,
-        attacks=("invgrad:steps=2",),
-        defenses=("none", "prune:percent=90"),
-        metrics=("mse", "psnr", "ssim"),
-    )
+    grid = replace(SMALL, title="a <b> study", defenses=("none", "prune:percent=90"), metrics=("mse", "psnr", "ssim"))
     folder = tmp_path_factory.mktemp("grid") / "study"
     carry_out(grid, folder, Running())
     return folder

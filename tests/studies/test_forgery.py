@@ -21,7 +21,7 @@ def scene(rng):
     return torch.rand(5, 1, 12, 12, generator=rng), torch.rand(9, 1, 12, 12, generator=rng), torch.arange(9) % 3
 
 
-@pytest.mark.parametrize("name", ["mse", "ssim"])
+@pytest.mark.parametrize("name", ["mse", "ssim", "semsim"])
 def test_nearest_is_what_a_slow_loop_finds(scene, name):
     samples, images, labels = scene
     measure = metric(name)
@@ -44,7 +44,7 @@ def test_nearest_is_what_a_slow_loop_finds(scene, name):
     assert found.rank == 1 + sum(best(means[label], means[1]) != means[1] for label in (0, 2))
 
 
-@pytest.mark.parametrize("name", ["mse", "ssim"])
+@pytest.mark.parametrize("name", ["mse", "ssim", "semsim"])
 @pytest.mark.parametrize(("copied", "rank"), [(1, 1), (2, 2)])
 def test_copies_of_a_class_are_nearest_to_it(scene, name, copied, rank):
     _, images, labels = scene

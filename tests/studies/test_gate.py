@@ -13,6 +13,10 @@ def row(defense: str, metric: str, mean: float | None, images: int = 4) -> dict:
     return {**found, "low": 0.0, "high": 1.0}
 
 
+def identified(defense: str, seen: float, told: float) -> dict:
+    return {**row(defense, "", seen), "told": {"mean": told, "low": told / 2, "high": 1.0, "images": 4}}
+
+
 RESULTS = {
     "rows": [
         row("none", "psnr", 30.0),
@@ -20,7 +24,7 @@ RESULTS = {
         row("none", "lpips", 0.1),
         row("prune", "lpips", 0.6),
     ],
-    "identified": [row("none", "", 1.0), row("prune", "", 0.0)],
+    "identified": [identified("none", 1.0, 1.0), identified("prune", 0.0, 0.5)],
     "failures": [],
     "pending": 0,
 }
@@ -46,6 +50,23 @@ def test_limits(limits, recognised, defense, passed):
     assert line.startswith("open: " if passed else "closed: ")
 
 
+@pytest.mark.parametrize(
+    ("told", "defense", "confident", "passed"),
+    [
+        ("5%", None, False, False),
+        ("49%", "prune", False, False),
+        ("0.5", "prune", False, True),
+        ("50%", "prune", True, False),
+        ("100%", None, True, True),
+    ],
+)
+def test_what_is_told_apart_has_a_limit_of_its_own(told, defense, confident, passed):
+    answer, line = judge(RESULTS, max_told=told, defense=defense, confident=confident)
+    assert answer is passed
+    assert ("50% of 4 images told apart by machine" if defense else "100% of 4 images told apart by machine") in line
+    assert judge(RESULTS, max_recognised="0%", defense="prune")[0]
+
+
 def test_machine_judgement_is_never_called_human():
     _, line = judge(RESULTS, max_recognised="5%", limits=())
     assert "by machine" in line
@@ -69,7 +90,8 @@ def test_missing_values_and_unfinished_studies_keep_the_gate_closed():
     [
         ({"max_recognised": None, "limits": ()}, "no limit"),
         ({"max_recognised": "many", "limits": ()}, "not a share"),
-        ({"max_recognised": "200%", "limits": ()}, "not a share"),
+        ({"max_recognised": "200%", "limits": ()}, "--max-recognised 200% is not a share"),
+        ({"max_told": "-1%"}, "--max-told -1% is not a share"),
         ({"max_recognised": None, "limits": ("psnr=much",)}, "METRIC=VALUE"),
         ({"max_recognised": None, "limits": ("psnr",)}, "METRIC=VALUE"),
         ({"max_recognised": None, "limits": ("mse=1",)}, "no metric 'mse'"),

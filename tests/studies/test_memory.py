@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from glasshouse import models
+import pytest
+
+from glasshouse import attacks, models
+from glasshouse.attacks.engine.matcher import matcher_for
+from glasshouse.errors import SettingError
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.store import Location
 from glasshouse.studies import study
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.materials import from_dataset
-from glasshouse.studies.memory import images_at_once
+from glasshouse.studies.memory import GIGABYTE, _bytes_of_batch, images_at_once, refuse_too_large
 from glasshouse.studies.study import prepare
 from glasshouse.studies.tasks import tasks
 from glasshouse.types import ImageSpec
@@ -36,6 +40,23 @@ def test_a_bound_splits_tasks_and_is_kept(plan, tmp_path):
     bounded, free = (tasks(opened.cases, most) for most in (2, None))
     assert max(len(task) for task in bounded) == 2
     assert len(bounded) > len(free)
+
+
+def test_a_batch_is_counted_as_the_engine_counts_it():
+    model = models.create("resnet20:width=4", SPEC).eval()
+    counted = matcher_for(model, SPEC.shape, SPEC.classes, 5).bytes_per_problem(SPEC.shape)
+    assert _bytes_of_batch(model, "eval", SPEC, 5) == pytest.approx(counted, rel=0.01)
+
+
+def test_a_batch_is_refused_that_alone_takes_more_than_there_is():
+    networks = [(models.create("resnet20:width=4", SPEC).eval(), "eval")]
+    one, eight = (_bytes_of_batch(*networks[0], SPEC, count) / GIGABYTE for count in (1, 8))
+    matching, reading = ([(name, attacks.create(name))] for name in ("invgrad", "fc_inversion"))
+    between = (one + eight) / 2
+    refuse_too_large(matching, networks, SPEC, 1, between)
+    refuse_too_large(reading, networks, SPEC, 8, between)
+    with pytest.raises(SettingError, match=r"about [\d.]+ GB for one batch of 8, .*use a smaller --batch"):
+        refuse_too_large(matching, networks, SPEC, 8, between)
 
 
 def test_the_hungriest_network_and_mode_counts():

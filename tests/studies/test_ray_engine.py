@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from glasshouse import devices
+from glasshouse.cli import screen
 from glasshouse.errors import DeviceError, MissingExtraError
 from glasshouse.studies.audit import Running
 from glasshouse.studies.grid.program import carry_out
@@ -80,16 +82,22 @@ class Bench:
         return ["not seen"]
 
 
-def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, cluster):
+def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, cluster, monkeypatch, capsys):
+    """Watched as the command does, whose lines tell rate and time left."""
+    monkeypatch.setattr(screen, "PLAIN_EVERY", 0)
     dead = []
+    with screen.stages() as shown:
+        advance = shown.stage("Attacking", "cases")
 
-    def kill_once(done, total):
-        if done >= 2 and not dead:
-            dead.append(cluster.worker_nodes.copy().pop())
-            cluster.remove_node(dead[0], allow_graceful=False)
+        def kill_once(done, total):
+            advance(done, total)
+            if done >= 2 and not dead:
+                dead.append(cluster.worker_nodes.copy().pop())
+                cluster.remove_node(dead[0], allow_graceful=False)
 
-    done = carry_out(grid, tmp_path / "study", Running(engine="ray", progress=kill_once))
+        done = carry_out(grid, tmp_path / "study", Running(engine="ray", progress=kill_once))
     assert dead
+    assert re.search(r"Attacking: \d+\.\d of 12 cases \(\d+\.\d/min, \d+ s left\)", capsys.readouterr().err)
     assert (done.training.done, done.attacking.done, done.attacking.failed) == (4, 12, 0)
     here, there = (json.loads((folder / "study.json").read_text())["rows"] for folder in (tmp_path / "study", finished))
     assert here == there

@@ -74,7 +74,12 @@ REFUSED = {
     "more restarts than fit into memory": (
         {"attacks": ("invgrad:steps=1,restarts=5000",), "images": 2, "batch": 2, "memory": 0.05},
         SettingError,
-        r"on 10000 images at once \(5000 restarts of a batch of 2\), and \d+ fit into --memory 0.05: use restarts=\d+",
+        r"takes about [\d.]+ GB for one batch of 2 with 5000 restarts.*--memory gives it 0.05: use restarts=\d+, or",
+    ),
+    "a batch that alone does not fit into memory": (
+        {"model": "mlp:width=4096", "images": 8, "batch": 8, "memory": 0.01},
+        SettingError,
+        r"takes about [\d.]+ GB for one batch of 8, .*: use a smaller --batch, model or --size, or --memory [\d.]+",
     ),
 }
 
@@ -132,7 +137,7 @@ def test_grids_are_refused_before_anything_is_trained(tmp_path):
     with pytest.raises(ModelError, match=r"Batch norm in train mode.*of 1 image\(s\)"):
         grid_refused(tmp_path, **small)
     many = {"models": ("resnet20:width=4",), "attacks": ("invgrad:steps=1,restarts=5000",), "memory": 0.05}
-    with pytest.raises(SettingError, match=r"5000 restarts of a batch of 1\), and \d+ fit into --memory 0.05"):
+    with pytest.raises(SettingError, match=r"GB for one batch of 1 with 5000 restarts.*--memory gives it 0.05"):
         grid_refused(tmp_path, **many)
     assert list(tmp_path.iterdir()) == []
 
@@ -160,7 +165,7 @@ def test_default_attacks_that_cannot_work_are_left_out_with_the_reason(tmp_path)
     plan = dataclasses.replace(QUICK, attacks=DEFAULT_ATTACKS, steps=1, model="convnet8:width=2", dataset="photos")
     result, _ = audit_plan(plan, tmp_path, Running())
     (line,) = result.to_json()["left_out"]
-    assert line.startswith(f"{DEFAULT_ATTACKS[0]}: Attack 'idlg' needs a smooth network")
+    assert line.startswith("idlg:steps=1,restarts=2: Attack 'idlg' needs a smooth network")
     assert {row.setup.attack for row in result.rows} == {"invgrad:steps=1,tv=0.01"}
 
 

@@ -16,7 +16,7 @@ from glasshouse.data.crops import photo_crops
 from glasshouse.errors import DataError
 from glasshouse.studies import tuning
 from glasshouse.studies.audit import Running, audit_plan
-from glasshouse.studies.calibration import public_images
+from glasshouse.studies.calibration import named_images, public_images
 from glasshouse.studies.choices import CHOICES_FILE, Choices
 from glasshouse.studies.materials import from_dataset, from_tensors
 
@@ -75,6 +75,28 @@ def test_public_images_are_never_the_attacked_ones():
     assert "crops" in public_images(None, digits, 4, 1).origin
 
 
+def test_named_public_images_are_practised_on_before_any_others():
+    attacked = from_dataset("digits", 3, 0, size=None, root=None, download=False, public="digits")
+    public = named_images(attacked, 6, 1)
+    known = data.load("digits")
+    images, labels = known.batch(range(len(known)))
+    apart = torch.cdist(public.images.flatten(1), images.flatten(1))
+    assert apart.amin(1).max() < 1e-2
+    assert torch.equal(public.labels, labels[apart.argmin(1)])
+    assert torch.cdist(public.images.flatten(1), attacked.images.flatten(1)).min() > 0.5
+    again = named_images(attacked, 6, 1, trained=public.images[:5])
+    assert torch.cdist(again.images.flatten(1), public.images[:5].flatten(1)).min() > 0.5
+    assert named_images(attacked, 6, 1, trained=images) is None
+
+
+def test_named_public_images_of_other_classes_get_labels_that_the_model_has():
+    materials = from_dataset("photos:size=16", 2, 0, size=None, root=None, download=False, public="faces")
+    assert materials.public_labels is None
+    labels = named_images(materials, 50, 1).labels
+    assert 0 <= labels.min() < labels.max() < materials.spec.classes
+    assert named_images(from_tensors(torch.rand(2, 3, 16, 16), torch.tensor([0, 1]), 0), 6, 1) is None
+
+
 @pytest.fixture
 def quick(monkeypatch, plan):
     monkeypatch.setattr(tuning, "CRITERIA", ("mse",))
@@ -82,12 +104,15 @@ def quick(monkeypatch, plan):
     return dataclasses.replace(plan, tune=True, steps=4, attacks=("invgrad",))
 
 
-def test_a_tuned_audit_says_so_and_a_resumed_one_tunes_no_more(quick, tmp_path, monkeypatch):
+def test_a_tuned_audit_says_so_and_a_resumed_one_tunes_no_more(quick, tmp_path, monkeypatch, caplog):
+    quick = dataclasses.replace(quick, public="digits")
     result, _ = audit_plan(quick, tmp_path / "study", Running())
+    assert "changes nothing" not in caplog.text
     assert {row.setup.threat.tuning for row in result.rows} == {"tuned"}
     assert {row.setup.attack for row in result.rows} == {"invgrad:steps=4 (tuned)"}
     choices = json.loads((tmp_path / "study" / CHOICES_FILE).read_text())["tuning"]
     assert {one["defense"] for one in choices.values()} == {"none", "gaussian:sigma=0.5"}
+    assert {one["criterion"] for one in choices.values()} == {"mse of 6 public images (those that were named)"}
     assert all(one["image_steps"] == 2 * 6 * 4 and len(one["tried"]) == 2 for one in choices.values())
     assert {row.setup.attack_spec for row in result.rows} == {one["chosen"] for one in choices.values()}
     monkeypatch.setattr(tuning, "search", None)

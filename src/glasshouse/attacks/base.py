@@ -48,6 +48,7 @@ class InversionAttack(ABC):
     grid: ClassVar[Grid] = ()  # the settings that tuning searches, in this order, and the values worth trying
     together: ClassVar[int] = 1  # how many images it likes to work on at once
     follows_device: ClassVar[bool] = False  # whether it may run on a GPU: what it makes lies where the model does
+    by_engine: ClassVar[bool] = False  # whether it matches gradients by the engine, which counts its memory
     version: ClassVar[int] = 1
 
     @final

@@ -49,6 +49,7 @@ class InvGrad(InversionAttack):
     paper: ClassVar[str] = "Geiping et al. 2020, Inverting Gradients"
     together: ClassVar[int] = 16
     follows_device: ClassVar[bool] = True
+    by_engine: ClassVar[bool] = True
     takes_updates: ClassVar[bool] = True
     takes_some_layers: ClassVar[bool] = True
     grid: ClassVar[Grid] = (

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from glasshouse.cli.fitting import fitted
 from glasshouse.cli.tables import WIDE, number
 from glasshouse.types import Interval
 from glasshouse.votes.agreement import AgreementReport, AnnotatorReport
@@ -43,10 +44,9 @@ def show_agreement(reports: Sequence[AgreementReport]) -> None:
     wide = console.width >= WIDE
     for report in reports:
         counted = f"{report.items} reconstructed or shuffled images, {report.votes} {report.kind} votes on them"
-        table = Table(*HEADS, title=f"{report.task}: {counted} (below: votes on originals and decoys as well)")
-        for one in report.annotators:
-            table.add_row(*map(Text, _cells(one, wide)))
-        console.print(table)
+        title = f"{report.task}: {counted} (below: votes on originals and decoys as well)"
+        rows = [_cells(one, wide) for one in report.annotators]
+        console.print(fitted(title, HEADS, rows, console.width, spare=HEADS[:2:-1]))
         for name, value in _shares(report):
             console.print(f"{name}: {'not defined' if value is None else number(value, wide=True)}", markup=False)
         bases = ", ".join(f"{count} by {name}" for name, count in sorted(report.bases.items()))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from glasshouse.cli.federation import audit_federation
+from glasshouse.cli.long_work import Log, Quiet, logged
 from glasshouse.cli.membership import asked, audit_membership
 from glasshouse.cli.protected import audit_protected
-from glasshouse.cli.typed import same_command
+from glasshouse.cli.resuming import resumable
+from glasshouse.cli.typed import same_command, typed_options
 
 if TYPE_CHECKING:
+    from glasshouse.cli.screen import Watched
+    from glasshouse.studies.audit import Running
+    from glasshouse.studies.plan import Plan
     from glasshouse.studies.results import AuditResult
     from glasshouse.studies.runner import Summary
 
@@ -75,13 +81,13 @@ def audit(
     clients: Annotated[
         int | None, typer.Option(help="with --federation: most clients whose updates are attacked [default: 2]")
     ] = None,
+    quiet: Quiet = False,
+    log: Log = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Attack a model's gradients, score what can be seen, and write a report."""
     from glasshouse.cli.screen import stages
-    from glasshouse.errors import StudyError
-    from glasshouse.reports import write_report
-    from glasshouse.studies.audit import Running, audit_plan
+    from glasshouse.studies.audit import Running
     from glasshouse.studies.plan import Plan
 
     chosen = {
@@ -110,31 +116,36 @@ def audit(
         "seed": seed,
     }
     settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    if protected is not None or gallery is not None:
-        audit_protected(protected, gallery, settings, out, as_json)
-        return
-    if federation is not None or round_number is not None or clients is not None:
-        more = {"round": round_number, "clients": clients, "membership": tuple(membership) if membership else None}
-        audit_federation(federation, {**settings, **more}, out, as_json, root=data_root)
-        return
-    if own := asked(membership, members=members, epochs=epochs, lr=lr, augment=augment):
-        audit_membership({**settings, **own}, out, as_json, root=data_root, download=download, minutes=minutes)
-        return
-    plan = Plan(**settings)
-    try:
-        with stages() as shown:
+    if federation is not None and "--out" not in typed_options():
+        out = federation / "audit"
+    with resumable(f"What is finished is kept in {out}"), logged(log) as lines:
+        watched = partial(stages, quiet=quiet, log=lines)
+        if protected is not None or gallery is not None:
+            audit_protected(protected, gallery, settings, out, as_json, watched)
+        elif federation is not None or round_number is not None or clients is not None:
+            more = {"round": round_number, "clients": clients, "membership": tuple(membership) if membership else None}
+            audit_federation(federation, {**settings, **more}, out, as_json, watched, root=data_root)
+        elif own := asked(membership, members=members, epochs=epochs, lr=lr, augment=augment):
+            more = {**settings, **own}
+            audit_membership(more, out, as_json, watched, root=data_root, download=download, minutes=minutes)
+        else:
             extra: dict[str, Any] = {} if workers is None else {"workers": workers}
-            running = Running(
-                engine=engine,
-                minutes=minutes,
-                progress=shown.stage("Attacking", "cases"),
-                tuning_progress=shown.stage("Tuning", "attacks"),
-                **extra,
-            )
-            result, summary = audit_plan(plan, out, running, root=data_root, download=download)
-    except KeyboardInterrupt:
-        print(f"Interrupted. What is finished is kept in {out}. To go on:\n  {same_command()}", file=sys.stderr)
-        raise typer.Exit(130) from None
+            running = Running(engine=engine, minutes=minutes, **extra)
+            _audit(Plan(**settings), out, running, as_json, watched, root=data_root, download=download)
+
+
+def _audit(
+    plan: Plan, out: Path, running: Running, as_json: bool, watched: Watched, *, root: Path | None, download: bool
+) -> None:
+    """Attack gradients, print what was found and write the report."""
+    from glasshouse.errors import StudyError
+    from glasshouse.reports import write_report
+    from glasshouse.studies.audit import audit_plan
+
+    with watched() as shown:
+        attacking, tuning = shown.stage("Attacking", "cases"), shown.stage("Tuning", "attacks")
+        told = replace(running, progress=attacking, tuning_progress=tuning)
+        result, summary = audit_plan(plan, out, told, root=root, download=download)
     page = write_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))

@@ -77,14 +77,11 @@ def compare(
 def _show(rows: list[list[str]], title: str) -> None:
     """Print two tables, pictures first and then who is who: one would be too wide for a screen."""
     from rich.console import Console
-    from rich.table import Table
 
+    from glasshouse.cli.fitting import fitted
     from glasshouse.reports.comparison import COLUMNS, PICTURED
 
+    console = Console()
     for places in (range(PICTURED), (0, *range(PICTURED, len(COLUMNS)))):
-        table = Table(title=title)
-        for place in places:
-            table.add_column(COLUMNS[place], overflow="fold")
-        for cells in rows:
-            table.add_row(*(cells[place] for place in places))
-        Console().print(table)
+        heads, *chosen = ([cells[place] for place in places] for cells in (COLUMNS, *rows))
+        console.print(fitted(title, heads, chosen, console.width))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from glasshouse.studies.correlation import Correlation
 
 
@@ -49,6 +46,7 @@ def correlate(
 def _show(found: Correlation, out: Path | None) -> None:
     from rich.console import Console
 
+    from glasshouse.cli.fitting import fitted
     from glasshouse.cli.tables import WIDE
     from glasshouse.reports.correlation import (
         COLUMNS,
@@ -63,22 +61,14 @@ def _show(found: Correlation, out: Path | None) -> None:
     console = Console()
     wide = console.width >= WIDE
     known = "Metrics against people (95 % intervals)" if wide else "Metrics against people"
-    console.print(_table(known, COLUMNS, (cells(one, intervals=wide) for one in found.metrics)))
+    measured = (cells(one, intervals=wide) for one in found.metrics)
+    console.print(fitted(known, COLUMNS, measured, console.width))
     if found.differences:
         first = "First less second, each in the direction in which it leaks (95 % intervals)"
-        console.print(_table(first, DIFFERENCES, map(difference_cells, found.differences)))
-    console.print(_table("What people recognised (95 % intervals over originals)", MODELS, model_cells(found)))
+        console.print(fitted(first, DIFFERENCES, map(difference_cells, found.differences), console.width))
+    seen = "What people recognised (95 % intervals over originals)"
+    console.print(fitted(seen, MODELS, model_cells(found), console.width))
     for line in remarks(found):
         console.print(line, markup=False)
     if out is not None:
         console.print(f"Pictures and correlation.json: {out}", markup=False, soft_wrap=True)
-
-
-def _table(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*heads, title=title)
-    for line in lines:
-        table.add_row(*map(Text, line))  # names come from a file, and are not markup
-    return table

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glasshouse.cli.long_work import Log, Quiet, logged
+from glasshouse.cli.resuming import resumable
+
 if TYPE_CHECKING:
+    from glasshouse.cli.screen import Stages
     from glasshouse.federated import FederationResult
+    from glasshouse.federated.host import Told
     from glasshouse.federated.records import Round
 
 
@@ -40,9 +43,12 @@ def federate(
     seed: Annotated[int, typer.Option(help="seed of everything random")] = 0,
     cores: Annotated[int | None, typer.Option(help="clients that train at once [default: one per core]")] = None,
     out: Annotated[Path, typer.Option(help="study directory")] = Path("federation"),
+    quiet: Quiet = False,
+    log: Log = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Train a model over several clients by federated averaging; the same command goes on after a kill."""
+    from glasshouse.cli.screen import stages
     from glasshouse.federated import Federation
     from glasshouse.federated import federate as run
     from glasshouse.reports.federation import write_federation_report
@@ -69,20 +75,29 @@ def federate(
         seed=seed,
     )
 
-    def tell(one: Round) -> None:
-        print(f"Round {one.number + 1} of {rounds}: {', '.join(_facts(one))}", file=sys.stderr, flush=True)
+    with resumable(f"Finished rounds are kept in {out}"), logged(log) as lines:
+        with stages(quiet=quiet, log=lines) as shown:
+            result = run(plan, out, root=data_root, cores=cores, tell=_teller(shown, rounds))
+        page = write_federation_report(result)
+        if as_json:
+            print(json.dumps(result.to_json(), allow_nan=False))
+        else:
+            _show(result, page)
 
-    try:
-        result = run(plan, out, root=data_root, cores=cores, tell=tell)
-    except KeyboardInterrupt:
-        again = shlex.join(["glasshouse", *sys.argv[1:]])
-        print(f"Interrupted. Finished rounds are kept in {out}. To go on:\n  {again}", file=sys.stderr)
-        raise typer.Exit(130) from None
-    page = write_federation_report(result)
-    if as_json:
-        print(json.dumps(result.to_json(), allow_nan=False))
-    else:
-        _show(result, page)
+
+def _teller(shown: Stages, rounds: int) -> Told:
+    """Says of each round what came out, how fast rounds go, and how long the others take if they are like those."""
+    from glasshouse.cli.screen import pace
+
+    seconds = []
+
+    def tell(one: Round) -> None:
+        seconds.append(one.seconds)
+        number = one.number + 1
+        speed = pace(len(seconds) / max(sum(seconds), 1e-9), rounds - number, "rounds")
+        shown.say(f"Round {number} of {rounds}: {', '.join(_facts(one))}{speed}")
+
+    return tell
 
 
 def _facts(one: Round) -> list[str]:

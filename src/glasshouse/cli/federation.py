@@ -11,6 +11,7 @@ from glasshouse.cli.typed import typed_options
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from glasshouse.cli.screen import Watched
     from glasshouse.studies.federation import FederationAuditResult
     from glasshouse.studies.forgery import Forgery
 
@@ -24,14 +25,16 @@ ALLOWED = (
     "--labels",
     "--seed",
     "--data-root",
+    "--quiet",
+    "--log",
 )
 
 
 def audit_federation(
-    directory: Path | None, chosen: dict[str, Any], out: Path, as_json: bool, *, root: Path | None
+    directory: Path | None, chosen: dict[str, Any], out: Path, as_json: bool, watched: Watched, *, root: Path | None
 ) -> None:
     """Attack a round of a federation, print what was found and write the report."""
-    from glasshouse.cli.screen import counting
+    from glasshouse.cli.screen import PER_CENT
     from glasshouse.errors import SettingError
     from glasshouse.reports.federation_audit import write_federation_audit_report
     from glasshouse.studies.federation import FederationAudit
@@ -47,9 +50,9 @@ def audit_federation(
             "--out and --json."
         )
     settings = FederationAudit(**{name: value for name, value in chosen.items() if value is not None})
-    place = out if "--out" in given else directory / "audit"
-    with counting("Attacking", "%") as progress:
-        result = run(directory, place, settings, root=root, progress=lambda share: progress(100 * share, 100))
+    with watched() as shown:
+        progress = shown.stage("Attacking", PER_CENT)
+        result = run(directory, out, settings, root=root, progress=lambda share: progress(100 * share, 100))
     page = write_federation_audit_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))
@@ -61,16 +64,18 @@ def _show(result: FederationAuditResult, page: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from glasshouse.cli.fitting import fitted
     from glasshouse.reports.federation_audit import cells, columns, number
 
     console = Console()
-    table = Table(title=f"What the server could see in round {result.settings.round} (mean, 95 % interval)")
-    for name in ("seen", "attack", *columns(result), "points home (half by chance)"):
-        table.add_column(name, overflow="fold")
+    rows = []
     for row in result.rows:
-        table.add_row(row.victim, row.attack, *cells(row.values, result), number(row.home))
-        table.add_row("", "floor: mean color", *cells(row.floor, result), "", style="dim")
-    console.print(table)
+        rows.append([row.victim, row.attack, *cells(row.values, result), number(row.home)])
+        rows.append(["", "floor: mean color", *cells(row.floor, result), ""])
+    title = f"What the server could see in round {result.settings.round} (mean, 95 % interval)"
+    heads = ("seen", "attack", *columns(result), "points home (half by chance)")
+    floors = range(1, len(rows), 2)
+    console.print(fitted(title, heads, rows, console.width, spare=columns(result), dim=floors))
     table = Table("attack", "asked with", "AUC", title="Who was in the training data of the global model")
     for one in result.told:
         table.add_row(one.attack, f"{one.query} images", number(one.values["auc"]))
@@ -83,26 +88,25 @@ def _show(result: FederationAuditResult, page: Path) -> None:
 
 
 def _show_forgery(console: Console, forgery: Forgery) -> None:
-    from rich.table import Table
-
+    from glasshouse.cli.fitting import fitted
     from glasshouse.reports.federation_audit import number, percent
 
-    table = Table(title=f"What an adversary among the clients learned of class {forgery.target}")
-    for name in (
+    heads = (
         "nearest image by",
         "of the target",
         "of other classes",
         "of the nearest other",
         "rank of the target",
         "floor",
-    ):
-        table.add_column(name, overflow="fold")
+    )
+    rows = []
     for text, near in forgery.nearness.items():
         rival = f"{near.rival_name}: {number(near.rival)}"
         rank = f"{near.rank} of {forgery.classes}"
         own = f"{number(forgery.beside.values[text])} against {number(forgery.beside.floor[text])}"
-        table.add_row(text, number(near.target), number(near.others), rival, rank, own)
-    console.print(table)
+        rows.append([text, number(near.target), number(near.others), rival, rank, own])
+    title = f"What an adversary among the clients learned of class {forgery.target}"
+    console.print(fitted(title, heads, rows, console.width))
     console.print(
         f"A judge that never met the federation takes {percent(forgery.judged)} of its samples for class "
         f"{forgery.target} ({forgery.chance:.0%} by chance); it is right on {percent(forgery.accuracy)} of the "

@@ -16,6 +16,7 @@ def gate(
         str | None,
         typer.Option("--max-recognised", "--max-recognized", help="largest share recognised, such as 5%"),
     ] = None,
+    max_told: Annotated[str | None, typer.Option(help="largest share told apart from other images, such as 5%")] = None,
     limits: Annotated[Many, typer.Option("--max", help="METRIC=VALUE: most leakage allowed, may be repeated")] = None,
     defense: Annotated[str | None, typer.Option(help="look at this defense only")] = None,
     confident: Annotated[bool, typer.Option("--confident", help="the upper end of the 95 % interval counts")] = False,
@@ -29,7 +30,12 @@ def gate(
 
     results = read_results(study)
     passed, line = judge(
-        results, max_recognised=max_recognised, limits=tuple(limits or ()), defense=defense, confident=confident
+        results,
+        max_recognised=max_recognised,
+        max_told=max_told,
+        limits=tuple(limits or ()),
+        defense=defense,
+        confident=confident,
     )
     print(line)
     raise typer.Exit(0 if passed else 1)

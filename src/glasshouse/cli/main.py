@@ -8,6 +8,7 @@ from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
+import typer.core
 
 from glasshouse.cli.annotate import annotate
 from glasshouse.cli.audit import audit
@@ -28,6 +29,8 @@ from glasshouse.cli.study import study
 from glasshouse.cli.train import train
 from glasshouse.cli.weights import weights
 from glasshouse.errors import GlasshouseError
+
+typer.core.HAS_RICH = False  # else [default: x] is escaped for rich's markup although that is off
 
 app = typer.Typer(
     name="glasshouse",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from glasshouse.cli.typed import same_command, typed_options
 
 if TYPE_CHECKING:
+    from glasshouse.cli.screen import Watched
     from glasshouse.studies.membership import MembershipResult
 
 HEADS = (
@@ -39,15 +37,23 @@ SHARED = (
     "--seed",
     "--minutes",
     "--out",
+    "--quiet",
+    "--log",
     "--json",
 )
 
 
 def audit_membership(
-    settings: dict[str, Any], out: Path, as_json: bool, *, root: Path | None, download: bool, minutes: float | None
+    settings: dict[str, Any],
+    out: Path,
+    as_json: bool,
+    watched: Watched,
+    *,
+    root: Path | None,
+    download: bool,
+    minutes: float | None,
 ) -> None:
     """Train what is to be attacked, attack it, print what was found and write the report."""
-    from glasshouse.cli.screen import counting
     from glasshouse.errors import SettingError
     from glasshouse.reports.membership import write_membership_report
     from glasshouse.studies.membership import MembershipAudit
@@ -64,12 +70,9 @@ def audit_membership(
             f"{', '.join((*OWN[1:], *SHARED))}."
         )
     plan = MembershipAudit(**settings)
-    try:
-        with counting("Training", "models") as progress:
-            result = run(plan, out, root=root, download=download, minutes=minutes, progress=progress)
-    except KeyboardInterrupt:
-        print(f"Interrupted. Finished models are kept in {out}. To go on:\n  {same_command()}", file=sys.stderr)
-        raise typer.Exit(130) from None
+    with watched() as shown:
+        progress = shown.stage("Training", "models")
+        result = run(plan, out, root=root, download=download, minutes=minutes, progress=progress)
     page = write_membership_report(result)
     if as_json:
         print(json.dumps(result.to_json(), allow_nan=False))
@@ -85,20 +88,17 @@ def asked(membership: list[str] | None, **own: Any) -> dict[str, Any]:
 
 def _show(result: MembershipResult, page: Path) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from glasshouse.cli.fitting import fitted
     from glasshouse.cli.tables import WIDE
     from glasshouse.reports.membership import cells, missing, verdict, worst
 
     console = Console()
     wide = console.width >= WIDE
     title = f"{result.facts['members']} members told from {result.facts['others']} others"
-    table = Table(title=f"{title} (95 % intervals)" if wide else title)
-    for name in HEADS:
-        table.add_column(name, overflow="fold")
-    for row in result.rows:
-        table.add_row(row.attack, row.defense, row.query, *cells(row, result, intervals=wide))
-    console.print(table)
+    rows = [(row.attack, row.defense, row.query, *cells(row, result, intervals=wide)) for row in result.rows]
+    title = f"{title} (95 % intervals)" if wide else title
+    console.print(fitted(title, HEADS, rows, console.width, spare=HEADS[:5:-1]))
     promises = sorted({f"{one.defense}: {one.promise}" for one in result.targets if one.promise})
     for line in (*missing(result), *map(verdict, worst(result)), *promises):
         console.print(line, markup=False)

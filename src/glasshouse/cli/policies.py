@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
+
+from glasshouse.cli.resuming import resumable
+from glasshouse.cli.typed import same_command
 
 if TYPE_CHECKING:
     from glasshouse.studies.policies import Found
@@ -51,30 +52,25 @@ def policies(
         batches=batches,
         seed=seed,
     )
-    again = shlex.join(["glasshouse", *sys.argv[1:]])
-    try:
-        with counting("Scoring policies", "steps") as advance:
-            found = search(
-                settings,
-                out,
-                count=candidates,
-                policies=tuple(policy or ()),
-                threshold=threshold,
-                keep=keep,
-                root=data_root,
-                minutes=minutes,
-                advance=advance,
-            )
-    except KeyboardInterrupt:
-        print(f"Interrupted. Finished scores are kept in {out}. To go on:\n  {again}", file=sys.stderr)
-        raise typer.Exit(130) from None
+    with resumable(f"Finished scores are kept in {out}"), counting("Scoring policies", "steps") as advance:
+        found = search(
+            settings,
+            out,
+            count=candidates,
+            policies=tuple(policy or ()),
+            threshold=threshold,
+            keep=keep,
+            root=data_root,
+            minutes=minutes,
+            advance=advance,
+        )
     if as_json:
         print(out.read_text(encoding="utf-8"), end="")
     else:
-        _show(found, out, again)
+        _show(found, out)
 
 
-def _show(found: Found, out: Path, again: str) -> None:
+def _show(found: Found, out: Path) -> None:
     """Print the best policies, the untransformed images beside them, and what is left."""
     from rich.console import Console
     from rich.table import Table
@@ -94,7 +90,7 @@ def _show(found: Found, out: Path, again: str) -> None:
     console = Console()
     console.print(table)
     if found.left:
-        console.print(f"{found.left} policies are left. To go on:\n  {again}", markup=False, soft_wrap=True)
+        console.print(f"{found.left} policies are left. To go on:\n  {same_command()}", markup=False, soft_wrap=True)
     if found.best:
         console.print(f"To attack the best: glasshouse audit --defense ats:policy={found.best[0].policy}", markup=False)
     console.print(f"Scores: {out}", markup=False, soft_wrap=True)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 from glasshouse.cli.typed import typed_options
 
 if TYPE_CHECKING:
+    from glasshouse.cli.screen import Watched
     from glasshouse.studies.protected import ProtectedResult
 
-ALLOWED = ("--images", "--steps", "--seed", "--out", "--json")
+ALLOWED = ("--images", "--steps", "--seed", "--out", "--quiet", "--log", "--json")
 
 
 def audit_protected(
-    protected: Path | None, gallery: Path | None, settings: dict[str, Any], out: Path, as_json: bool
+    protected: Path | None, gallery: Path | None, settings: dict[str, Any], out: Path, as_json: bool, watched: Watched
 ) -> None:
     """Attack a protected data set, print what was found and write the report."""
-    from glasshouse.cli.screen import counting
+    from glasshouse.cli.screen import PER_CENT
     from glasshouse.errors import SettingError
     from glasshouse.reports.protected import write_protected_report
     from glasshouse.studies.protected import GALLERY, ProtectedAudit
@@ -32,7 +33,8 @@ def audit_protected(
             f"{', '.join(foreign)} means nothing for protected images: with --protected use {', '.join(ALLOWED)}."
         )
     plan = ProtectedAudit(**settings, gallery=max(settings.get("images", 0), GALLERY))
-    with counting("Attacking", "%") as progress:
+    with watched() as shown:
+        progress = shown.stage("Attacking", PER_CENT)
         result = run(protected, gallery, out, plan, progress=lambda share: progress(100 * share, 100))
     page = write_protected_report(result)
     if as_json:
@@ -45,15 +47,13 @@ def _show(result: ProtectedResult, page: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from glasshouse.cli.fitting import fitted
     from glasshouse.reports.protected import PICTURES, cells, number, pictured, told
 
     console = Console()
-    table = Table(title="How near the pictures come (mean, 95 % interval)")
-    for name in ("part", *PICTURES):
-        table.add_column(name, overflow="fold")
-    for part in filter(pictured, result.parts):
-        table.add_row(part.name, *cells(part, result))
-    console.print(table)
+    rows = [(part.name, *cells(part, result)) for part in result.parts if pictured(part)]
+    title = "How near the pictures come (mean, 95 % interval)"
+    console.print(fitted(title, ("part", *PICTURES), rows, console.width, spare=PICTURES))
     table = Table("method", "right", title=f"Who is who (gallery of {result.facts['gallery']})")
     for part in told(result):
         table.add_row(part.name, number(part.scores["share"], percent=True))

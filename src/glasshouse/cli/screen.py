@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -26,6 +25,9 @@ PLAIN_EVERY = 10.0
 PER_CENT = "%"  # a share done: how many per minute says nothing
 
 Advance = Callable[[float, int], None]
+Say = Callable[[str], None]
+#: Shows stages as the user wants to see them.
+Watched = Callable[[], AbstractContextManager["Stages"]]
 
 
 class RateColumn(ProgressColumn):
@@ -57,13 +59,13 @@ def tallying(what: str, unit: str) -> Iterator[Callable[[int], None]]:
 class Stages:
     """Progress through one stage of a job after another; a stage appears when it first advances."""
 
-    def __init__(self, bar: Progress | None, say: Callable[[str], None] | None) -> None:
-        self._bar, self._say = bar, say
+    def __init__(self, bar: Progress | None, lines: Sequence[Say]) -> None:
+        self._bar, self._lines = bar, lines
 
     def stage(self, what: str, unit: str) -> Advance:
         """What a stage calls to advance: a bar on a terminal, lines where somebody takes them, both or neither."""
         ways = [_on_bar(self._bar, what, unit)] if self._bar else []
-        ways += [_plain(what, unit, self._say)] if self._say else []
+        ways += [_plain(what, unit, self._say_plainly)] if self._lines else []
 
         def advance(done: float, total: int) -> None:
             for way in ways:
@@ -71,15 +73,26 @@ class Stages:
 
         return advance
 
+    def say(self, line: str) -> None:
+        """Tell of something that happened, above the bars where there are any."""
+        self._say_plainly(line)
+        if self._bar:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _say_plainly(self, line: str) -> None:
+        for say in self._lines:
+            say(line)
+
 
 @contextmanager
-def stages(*, quiet: bool = False, log: TextIO | None = None) -> Iterator[Stages]:
-    """Show progress through a job of several stages; lines go to ``log``, or to an error stream that is piped."""
+def stages(*, quiet: bool = False, log: Say | None = None) -> Iterator[Stages]:
+    """Show progress through a job of several stages; lines go to ``log``, and to an error stream that is piped."""
     console = Console(stderr=True)
-    plain = log or (None if quiet or console.is_terminal else sys.stderr)
-    say = None if plain is None else partial(print, file=plain, flush=True)
-    if quiet or not console.is_terminal:
-        yield Stages(None, say)
+    piped = not (quiet or console.is_terminal)
+    lines: list[Say] = [partial(print, file=sys.stderr, flush=True)] if piped else []
+    lines += [log] if log else []
+    if quiet or piped:
+        yield Stages(None, lines)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -90,7 +103,7 @@ def stages(*, quiet: bool = False, log: TextIO | None = None) -> Iterator[Stages
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, speed_estimate_period=120) as bar:
-        yield Stages(bar, say)
+        yield Stages(bar, lines)
 
 
 def _on_bar(bar: Progress, what: str, unit: str) -> Advance:
@@ -106,7 +119,7 @@ def _on_bar(bar: Progress, what: str, unit: str) -> Advance:
     return advance
 
 
-def _plain(what: str, unit: str, say: Callable[[str], None]) -> Advance:
+def _plain(what: str, unit: str, say: Say) -> Advance:
     """Progress as a line every few seconds, for logs and pipes; it counts from when it is first told of any."""
     first: tuple[float, float] | None = None
     last, ended = 0.0, False
@@ -121,9 +134,13 @@ def _plain(what: str, unit: str, say: Callable[[str], None]) -> Advance:
             return
         last, ended = now, done >= total
         rate = (done - before) / max(now - began, 1e-9)
-        speed = [] if unit == PER_CENT else [f"{rate * 60:.1f}/min"]
-        left = [f"{(total - done) / rate:.0f} s left"] if rate > 0 and done < total else []
-        facts = f" ({', '.join(speed + left)})" if speed + left else ""
-        say(f"{what}: {done:.1f} of {total} {unit}{facts}")
+        say(f"{what}: {done:.1f} of {total} {unit}{pace(rate, total - done, unit)}")
 
     return advance
+
+
+def pace(rate: float, left: float, unit: str) -> str:
+    """How fast it goes, and how long what is left takes at that rate per second."""
+    speed = [] if unit == PER_CENT else [f"{rate * 60:.1f}/min"]
+    time_left = [f"{left / rate:.0f} s left"] if rate > 0 and left > 0 else []
+    return f" ({', '.join(speed + time_left)})" if speed + time_left else ""

@@ -18,7 +18,7 @@ def score(
 ) -> None:
     """Score reconstructions against originals: the distance, and how likely a judge recognises the original."""
     from glasshouse.errors import SettingError
-    from glasshouse.functional.intervals import mean_interval
+    from glasshouse.metrics.semsim import SemSim
     from glasshouse.studies.folders import score_folders
 
     if as_json and as_csv:
@@ -36,5 +36,5 @@ def score(
     else:
         for one in found:
             print(f"{one.name}: {one.semsim:.4f}, recognised with probability {one.probability:.2f}")
-        mean = mean_interval([one.semsim for one in found])
+        mean = SemSim().mean([one.semsim for one in found])
         print(f"mean {mean:.4f} of {mean.images} pair{'' if mean.images == 1 else 's'}; low values leak")

@@ -121,10 +121,8 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 
 def _show(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(*heads, title=title)
-    for line in lines:
-        table.add_row(*map(Text, line))  # names come from a study, and are not markup
-    Console().print(table)
+    from glasshouse.cli.fitting import fitted
+
+    console = Console()
+    console.print(fitted(title, heads, lines, console.width))

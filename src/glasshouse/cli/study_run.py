@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glasshouse.cli.long_work import Log, Quiet, logged
+from glasshouse.cli.resuming import resumable
 from glasshouse.cli.typed import same_command
 
 if TYPE_CHECKING:
@@ -42,26 +42,27 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much there is to do, and do nothing")] = False,
     data_root: Annotated[Path | None, typer.Option(help="where data sets lie [default: $GLASSHOUSE_DATA]")] = None,
     download: Annotated[bool, typer.Option("--download", help="fetch data sets that are not there")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
-    log: Annotated[Path | None, typer.Option(help="write progress as lines to this file")] = None,
+    quiet: Quiet = False,
+    log: Log = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Train and attack what the plan DIR/study.toml asks for and is not done yet; the same command goes on."""
     from glasshouse.cli.screen import stages
     from glasshouse.studies.audit import Running
+    from glasshouse.studies.grid.plan import Grid
     from glasshouse.studies.reading import read_plan
 
     plan = read_plan(directory)
     options: dict[str, Any] = {} if workers is None else {"workers": workers}
-    try:
-        with _opened(log) as lines, stages(quiet=quiet, log=lines) as shown:
+    with resumable(f"What is finished is kept in {directory}"), logged(log) as lines:
+        with stages(quiet=quiet, log=lines) as shown:
             running = Running(
                 engine=engine,
                 address=address,
                 minutes=minutes,
                 store=store,
                 pictures=pictures,
-                training_progress=shown.stage("Training", "networks"),
+                training_progress=shown.stage("Training", "networks" if isinstance(plan, Grid) else "federations"),
                 probing_progress=shown.stage("Probing", "probes"),
                 tuning_progress=shown.stage("Tuning", "attacks"),
                 progress=shown.stage("Attacking", "cases"),
@@ -70,26 +71,7 @@ def run(
             )
             work = _estimated if dry_run else _carried_out
             show = work(plan, directory, running, shown, data_root, download, as_json)
-    except KeyboardInterrupt:
-        print(f"Interrupted. What is finished is kept in {directory}. To go on:\n  {same_command()}", file=sys.stderr)
-        raise typer.Exit(130) from None
-    show()
-
-
-@contextmanager
-def _opened(log: Path | None) -> Iterator[TextIO | None]:
-    """A file that lines are added to, or nothing where none is asked for."""
-    from glasshouse.errors import StudyError
-
-    if log is None:
-        yield None
-        return
-    try:
-        file = log.open("a", encoding="utf-8")
-    except OSError as error:
-        raise StudyError(f"Cannot write {log} ({error.strerror}): choose another --log.") from error
-    with file:
-        yield file
+        show()
 
 
 def _carried_out(

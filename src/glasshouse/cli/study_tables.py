@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from glasshouse.cli.fitting import fitted
 from glasshouse.cli.tables import WIDE, cell, counts, number
 from glasshouse.studies.federations.comparison import Difference as FederatedDifference
 from glasshouse.studies.federations.results import behind
@@ -52,17 +53,17 @@ def show_result(result: GridResult) -> None:
     grid = result.grid
     several = [name for name in ("datasets", "models") if len(getattr(grid, name)) > 1]
     heads = [name.removesuffix("s") for name in several]
-    table = Table(title=f"{grid.title}: what could be seen (mean{', 95 % interval' if wide else ''})")
-    for name in (*heads, "network", "accuracy", "defense", "attack", "seen", "told apart", *grid.metrics):
-        table.add_column(name, overflow="fold")
+    rows = []
     shown = {one.setup: one for one in result.identified}
     values = {(row.setup, row.metric): row for row in result.rows}
     for setup in dict.fromkeys(row.setup for row in result.rows):
         cells = [cell(values.get((setup, metric)), wide) for metric in grid.metrics]
         own = [getattr(setup, name) for name in heads]
         names = [setup.threat.round, _accuracy(result, setup), setup.defense, setup.attack]
-        table.add_row(*own, *names, *counts(shown.get(setup)), *cells)
-    console.print(table)
+        rows.append([*own, *names, *counts(shown.get(setup)), *cells])
+    title = f"{grid.title}: what could be seen (mean{', 95 % interval' if wide else ''})"
+    heads += ["network", "accuracy", "defense", "attack", "seen", "told apart", *grid.metrics]
+    console.print(fitted(title, heads, rows, console.width, spare=grid.metrics))
     lost = [one for one in result.targets if one.state == "failed"]
     _failures(console, [f"{one.target.dataset}, {one.target.model}, {one.target.recipe}: {one.reason}" for one in lost])
     odd = [one for one in result.probes if one.state == "failed"]
@@ -72,40 +73,44 @@ def show_result(result: GridResult) -> None:
 
 def show_federations(found: JSON) -> None:
     """One line per federation: how often its model is right on test images, in each way that it can be asked."""
-    table = Table("data", "model", "defense", "seed", "accuracy", title=found["settings"]["title"])
+    console = Console()
+    rows = []
     for row in found["rows"]:
         asked = row.get("accuracy", {}).items()
         right = ", ".join(f"{query} {parts['test']['mean']:.1%}" for query, parts in asked)
         names = row["dataset"], row["model"], behind(row), str(row["seed"])
-        table.add_row(*names, right or row.get("failed", "pending"))
-    Console().print(table)
+        rows.append([*names, right or row.get("failed", "pending")])
+    heads = ("data", "model", "defense", "seed", "accuracy")
+    console.print(fitted(found["settings"]["title"], heads, rows, console.width))
 
 
 def show_differences(found: Sequence[Difference]) -> None:
     """One line per setup and metric."""
     console = Console()
     heads = ("data", "model", "network", "defense", "attack", "metric", "first", "second", "second - first", "images")
-    table = Table(*heads, title="Differences, paired by image (95 % interval)")
+    rows = []
     for one in found:
         network = f"{one.recipe}, seed {one.training_seed}, epoch {one.epoch}"
         names = one.dataset, one.model, network, one.defense, one.attack, one.metric
         change = number(one.difference, wide=True)
-        table.add_row(*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images))
-    console.print(table)
+        rows.append([*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images)])
+    title = "Differences, paired by image (95 % interval)"
+    console.print(fitted(title, heads, rows, console.width, spare=("images", "first", "second")))
 
 
 def show_federated_differences(found: Sequence[FederatedDifference]) -> None:
     """One line per setup and measure."""
     console = Console()
     heads = ("data", "model", "defense", "round", "asked", "measure", "first", "second", "second - first", "seeds")
-    table = Table(*heads, title="Differences, paired by seed (95 % interval)")
+    rows = []
     for one in found:
         measure = f"{one.measure}, {one.attack}" if one.attack else one.measure
         way = behind({"defense": one.defense, "augment": one.augment})
         names = one.dataset, one.model, way, str(one.round), one.query, measure
         change = number(one.difference, wide=True)
-        table.add_row(*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images))
-    console.print(table)
+        rows.append([*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images)])
+    title = "Differences, paired by seed (95 % interval)"
+    console.print(fitted(title, heads, rows, console.width, spare=("seeds", "first", "second")))
 
 
 def _accuracy(result: GridResult, setup: Setup) -> str:

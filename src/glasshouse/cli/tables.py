@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
+from glasshouse.cli.fitting import fitted
 from glasshouse.studies.rows import ONE_IMAGE, TUNED
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from glasshouse.studies.results import AuditResult
     from glasshouse.studies.rows import Identified, Row, Setup
     from glasshouse.types import Interval
 
 WIDE = 120
+CONDITIONS = {"round": "round", "batchnorm": "batch norm"}  # of a threat card, and how columns call them
 
 
 def result_table(result: AuditResult, width: int) -> Table:
@@ -26,17 +28,17 @@ def result_table(result: AuditResult, width: int) -> Table:
     values = {(row.setup, row.metric): row for row in result.rows}
     floor = {row.metric: row for row in result.floor}
     tuning = sorted({setup.threat.tuning for setup in result.setups})
-    table = Table(title=f"What could be seen (mean{', 95 % interval' if wide else ''}; attacks: {', '.join(tuning)})")
-    for name in ("defense", "attack", *conditions, "seen", "told apart", *metrics):
-        table.add_column(name, overflow="fold")
+    rows = []
     for setup in result.setups:
         seen = counts(shown.get(setup))
         cells = [cell(values.get((setup, metric)), wide) for metric in metrics]
         attack = f"{setup.attack}\n{setup.settings}" if TUNED in tuning else setup.attack
-        table.add_row(setup.defense, attack, *(getattr(setup.threat, one) for one in conditions), *seen, *cells)
+        rows.append([setup.defense, attack, *(getattr(setup.threat, one) for one in conditions), *seen, *cells])
     cells = [cell(floor.get(metric), wide) for metric in metrics]
-    table.add_row("floor", "mean color", *("" for _ in conditions), "", "", *cells, style="dim")
-    return table
+    rows.append(["floor", "mean color", *("" for _ in conditions), "", "", *cells])
+    title = f"What could be seen (mean{', 95 % interval' if wide else ''}; attacks: {', '.join(tuning)})"
+    heads = ("defense", "attack", *(CONDITIONS[one] for one in conditions), "seen", "told apart", *metrics)
+    return fitted(title, heads, rows, width, spare=metrics, dim=[len(rows) - 1])
 
 
 def counts(found: Identified | None) -> tuple[str, str]:
@@ -49,7 +51,7 @@ def counts(found: Identified | None) -> tuple[str, str]:
 
 def _telling(setups: tuple[Setup, ...]) -> list[str]:
     """The conditions that differ between setups; one that is the same everywhere tells nothing."""
-    return [one for one in ("round", "batchnorm") if len({getattr(setup.threat, one) for setup in setups}) > 1]
+    return [one for one in CONDITIONS if len({getattr(setup.threat, one) for setup in setups}) > 1]
 
 
 def reasons(result: AuditResult) -> list[str]:

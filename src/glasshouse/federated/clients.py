@@ -124,6 +124,12 @@ def train_round(plan: Federation, holding: Holding, member: Member, number: int,
     return train(plan, RoundClient(plan, holding, member, number), member, received)
 
 
+def undefended_round(plan: Federation, holding: Holding, member: Member, number: int, received: Weights) -> Trained:
+    """The same round as if the plan had no defense: the same network, the same images in the same order."""
+    plain = dataclasses.replace(plan, defense="none")
+    return train(plan, RoundClient(plain, holding, member, number), member, received)
+
+
 def train(plan: Federation, client: RoundClient, member: Member, received: Weights) -> Trained:
     """Train the received weights as a client, behind that client's own defense."""
     model = network(plan, client.holding.spec)

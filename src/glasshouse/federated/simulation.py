@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from glasshouse import checks, devices
+from glasshouse.signals import sigterm_kept
 
 if TYPE_CHECKING:
     from flwr.app import ConfigRecordValues
@@ -67,7 +69,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
     """Run both apps on as many Ray workers as there are cores or clients, and leave nothing behind.
 
     ``stopping`` is set on the way out, also after Ctrl-C, so that the server's thread does not wait for clients that
-    are gone.
+    are gone. Ray is begun here, as Flower would, because it must not take SIGTERM.
     """
     import ray
     from flwr.simulation import run_simulation
@@ -79,18 +81,18 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
         environment(granted),
         TemporaryDirectory(prefix="gh-", ignore_cleanup_errors=True) as folder,  # short: Ray puts sockets there
     ):
-        backend: dict[str, dict[str, ConfigRecordValues]] = {
-            "init_args": {
-                "num_cpus": workers,
-                "include_dashboard": False,
-                "log_to_driver": False,
-                "logging_level": "CRITICAL",
-                "_temp_dir": folder,
-            },
-            "client_resources": {"num_cpus": 1, "num_gpus": share},
-        }
+        each: dict[str, ConfigRecordValues] = {"num_cpus": 1, "num_gpus": share}
         try:
-            run_simulation(server, client, clients, backend_config=backend)
+            with sigterm_kept():
+                ray.init(
+                    num_cpus=workers,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=logging.CRITICAL,
+                    runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
+                    _temp_dir=folder,
+                )
+            run_simulation(server, client, clients, backend_config={"client_resources": each})
         finally:
             stopping.set()
             ray.shutdown()

@@ -15,27 +15,36 @@ AT_ONCE = 2**22  # entries of resampled counts that are held at a time
 FEW = 20  # values below which a bootstrap is too narrow: of three it holds the mean in 75 % of cases
 NORMAL_95 = 1.959963984540054
 SEED = 20240229  # fixed, so that the same values always give the same interval
+ANYWHERE = (-np.inf, np.inf)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float], *, within: tuple[float, float] = ANYWHERE) -> Interval:
     """Mean with its 95 % interval: Student's t of fewer than 20 values, else the percentile bootstrap.
 
     One value says nothing of how far others lie from it, so it has no interval: both ends are NaN. Where a value is
-    infinite, the interval is the mean itself.
+    infinite, the interval is the mean itself. Student's t knows nothing of the range that values are ``within``, so
+    what reaches beyond it is cut off.
     """
     array = np.asarray(values, dtype=np.float64)
+    found = float(array.mean()), *_mean_ends(array)
+    mean, low, high = np.clip(found, *within).tolist()  # the mean too: rounding may take it past an end
+    return Interval(mean, low, high, len(array))
+
+
+def _mean_ends(array: Array) -> tuple[float, float]:
+    """Between which values a mean lies in 95 % of cases."""
     mean = float(array.mean())
     if not np.isfinite(array).all():
-        return Interval(mean, mean, mean, len(array))
+        return mean, mean
     if len(array) == 1:
-        return Interval(mean, np.nan, np.nan, 1)
+        return np.nan, np.nan
     if len(array) < FEW:
         half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
-        return Interval(mean, mean - half, mean + half, len(array))
+        return mean - half, mean + half
     picks = np.random.default_rng(SEED).integers(0, len(array), (RESAMPLES, len(array)))
-    return Interval(mean, *ends(array[picks].mean(axis=1)), len(array))
+    return ends(array[picks].mean(axis=1))
 
 
 def share_interval(hits: int, images: int) -> Interval:

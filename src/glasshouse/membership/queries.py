@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from glasshouse import devices
 from glasshouse.defenses import Chain, Defense
+from glasshouse.training import Samples
 
+VERSION = 2  # counts changes of how models are asked; 1 mixed queries with others of another class
 BATCH = 256
 VERSIONS = 8  # of each protected query, under different keys
 
@@ -25,32 +27,48 @@ def plainly(model: nn.Module) -> nn.Module:
 class Protected(nn.Module):
     """A model asked about protected images: the mean log-probability over a few versions under drawn keys.
 
-    A model that was trained on protected images is less sure of clean ones, and so gives less away about them.
+    A model that was trained on protected images is less sure of clean ones, and so gives less away about them. Who
+    asks for a class does not know it, so each image is protected as if it were the only one of its own: mixed with
+    images of other classes it would show none of them. Links of a chain that need labels are left out.
     """
 
     def __init__(self, model: nn.Module, defense: Defense, *, seed: int = 0, versions: int = VERSIONS) -> None:
         super().__init__()
         self.model = model
-        self.defense = defense
+        self.guards = _of_images(defense)
         self.seed = seed
         self.versions = versions
 
     def forward(self, images: Tensor) -> Tensor:
         """Log-probabilities (N, classes), which are logits of themselves."""
         rng = torch.Generator().manual_seed(self.seed)
-        guard = self.defense.with_key(rng)
-        plain = images.cpu()  # where a client protects them
-        sent = (guard.in_epoch(version).on_images(plain, rng=rng) for version in range(self.versions))
-        return torch.stack([self.model(one.to(images.device)).log_softmax(1) for one in sent]).mean(0)
+        guards = [guard.with_key(rng) for guard in self.guards]
+        found = []
+        for version in range(self.versions):
+            sent = Samples(images.cpu(), torch.arange(len(images)))  # on the CPU, as a client protects them
+            for guard in guards:
+                sent = guard.in_epoch(version).on_samples(sent, rng=rng)
+            found.append(self.model(sent.images.to(images.device)).log_softmax(1))
+        return torch.stack(found).mean(0)
 
 
 def views(defense: Defense, seed: int) -> dict[str, View]:
     """The ways to ask a model that was trained behind a defense, by name; the worst of them counts."""
-    links = defense.links if isinstance(defense, Chain) else (defense,)
     found: dict[str, View] = {"clean": plainly}
-    if any(type(link).on_images is not Defense.on_images for link in links):
+    if _of_images(defense):
         found["protected"] = lambda model: Protected(model, defense, seed=seed).eval()
     return found
+
+
+def editions(defense: Defense) -> tuple[int, ...]:
+    """The version of the ways to ask, where it changed answers: behind a defense that mixes images."""
+    return (VERSION,) if any(type(guard).partners is not Defense.partners for guard in _of_images(defense)) else ()
+
+
+def _of_images(defense: Defense) -> list[Defense]:
+    """The links of a defense that change images without their labels."""
+    links = defense.links if isinstance(defense, Chain) else (defense,)
+    return [link for link in links if type(link).on_images is not Defense.on_images]
 
 
 def logits(model: nn.Module, images: Tensor) -> Tensor:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
 
 from glasshouse import checks, devices
+from glasshouse.functional.intervals import ANYWHERE, mean_interval
 from glasshouse.registry import Registry
-from glasshouse.types import ImageSpec
+from glasshouse.types import ImageSpec, Interval
 
 Leaks = Literal["high", "low"]
 
@@ -36,7 +37,12 @@ class AnyMetric(ABC):
 
 
 class Metric(AnyMetric):
-    """A value for each pair of truth and guess; ``leaks_when`` says whether high or low values leak more."""
+    """A value for each pair of truth and guess; ``leaks_when`` says whether high or low values leak more.
+
+    ``bounds`` are the least and the largest value that there can be.
+    """
+
+    bounds: ClassVar[tuple[float, float]] = ANYWHERE
 
     @final
     def __call__(self, truth: Tensor, guess: Tensor) -> Tensor:
@@ -44,6 +50,11 @@ class Metric(AnyMetric):
         checks.pairs(truth, guess)
         with torch.no_grad():
             return self.per_image(truth, guess)
+
+    @final
+    def mean(self, values: Sequence[float]) -> Interval:
+        """The mean of some values of this metric, with a 95 % interval within its bounds."""
+        return mean_interval(values, within=self.bounds)
 
     @abstractmethod
     def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,6 +36,7 @@ class LPIPS(Metric):
     paper: ClassVar[str] = "Zhang et al. 2018, The Unreasonable Effectiveness of Deep Features"
     label: ClassVar[str] = "LPIPS"
     leaks_when: ClassVar[Leaks] = "low"
+    bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     net: Literal["alex", "vgg"] = setting("alex", "feature network: AlexNet or VGG16")
 

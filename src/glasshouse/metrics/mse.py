@@ -18,6 +18,7 @@ class MSE(Metric):
     paper: ClassVar[str] = "the mean of squared differences"
     label: ClassVar[str] = "MSE"
     leaks_when: ClassVar[Leaks] = "low"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
         """Return (N,) values."""

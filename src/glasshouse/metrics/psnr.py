@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +23,7 @@ class PSNR(Metric):
     paper: ClassVar[str] = "10 log10(peak^2 / MSE)"
     label: ClassVar[str] = "PSNR (dB)"
     leaks_when: ClassVar[Leaks] = "high"
+    bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
         """Return (N,) values."""

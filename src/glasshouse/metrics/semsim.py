@@ -29,6 +29,7 @@ class SemSim(Metric):
     paper: ClassVar[str] = "Sun et al. 2023, Privacy Assessment on Reconstructed Images, section 4.3"
     label: ClassVar[str] = "SemSim"
     leaks_when: ClassVar[Leaks] = "low"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 2.0)
 
     form: Literal["l2", "cosine"] = setting("l2", "l2: length of the difference (Eq. 6); cosine: 1 - cosine (Eq. 7)")
     file: str | None = setting(None, "a network of your own from 'glasshouse semsim train'; none for the shipped one")

@@ -20,6 +20,7 @@ class SSIM(Metric):
     paper: ClassVar[str] = "Wang et al. 2004, Image Quality Assessment"
     label: ClassVar[str] = "SSIM"
     leaks_when: ClassVar[Leaks] = "high"
+    bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def why_not(self, image: ImageSpec, images: int) -> str | None:
         """SSIM is not defined where its window does not fit."""

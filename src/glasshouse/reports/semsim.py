@@ -33,9 +33,8 @@ def reliability(predicted: Array, judged: Array) -> list[tuple[float, float, flo
     for place in range(BINS):
         inside = places == place
         if inside.sum() >= FEWEST:
-            share = mean_interval(judged[inside].tolist())
-            ends = max(share.low, 0.0), min(share.high, 1.0)
-            found.append((float(predicted[inside].mean()), share.mean, *ends, int(inside.sum())))
+            share = mean_interval(judged[inside].tolist(), within=(0, 1))
+            found.append((float(predicted[inside].mean()), share.mean, share.low, share.high, share.images))
     return found
 
 

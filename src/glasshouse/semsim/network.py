@@ -127,8 +127,9 @@ class Perceptual(Network):
 
     def __init__(self, size: int = 96, dimensions: int = 128) -> None:
         super().__init__("alexnet", size)
+        self.trunk = trunks.empty_alexnet()
         # as the images that it sees, or every convolution turns its weights around first
-        self.trunk = trunks.empty_alexnet().to(memory_format=torch.channels_last)
+        nn.utils.convert_conv2d_weight_memory_format(self.trunk, torch.channels_last)
         learned = [layer.out_channels for layer in self.trunk.layers if isinstance(layer, nn.Conv2d)]
         self.channels = (*(PATCH**2 for _ in SIDES), *learned)
         self.weights = nn.Parameter(torch.zeros(sum(self.channels)))
@@ -247,7 +248,8 @@ def structure(images: Tensor, side: int) -> Tensor:
 
 def _length(parts: Sequence[Tensor]) -> Tensor:
     """Lengths (N,) of vectors that stand in parts (N, channels, places)."""
-    return torch.stack([torch.linalg.vector_norm(part, dim=(1, 2)) for part in parts]).norm(dim=0)
+    lengths: Tensor = torch.stack([torch.linalg.vector_norm(part, dim=(1, 2)) for part in parts]).norm(dim=0)
+    return lengths
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from glasshouse.errors import SettingError
 from glasshouse.files import sole_owner
 from glasshouse.store import Location
 from glasshouse.studies.bench import Bench
-from glasshouse.studies.calibration import public_images
+from glasshouse.studies.calibration import named_images, public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.executors import Executor, Inline, Local
@@ -231,7 +231,10 @@ def _tuner(
     if not plan.tune:
         return as_planned
     count = max(CALIBRATION, plan.batch)
-    public = public_images(source, materials, count, plan.seed + 1, size=plan.size, root=root)
+    seed = plan.seed + 1
+    public = named_images(materials, count, seed) or public_images(
+        source, materials, count, seed, size=plan.size, root=root
+    )
 
     def settle(cases: Sequence[Case], bench: Bench, choices: Choices) -> Sequence[Case]:
         return tuned_cases(

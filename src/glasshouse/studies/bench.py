@@ -19,7 +19,7 @@ from glasshouse.functional.threads import one_thread
 from glasshouse.models.own import load_weights
 from glasshouse.store import Carried, ImageRecord, Pictures
 from glasshouse.studies import parcels
-from glasshouse.studies.assignment import assigned
+from glasshouse.studies.assignment import assigned, share_right
 from glasshouse.studies.case import Case
 from glasshouse.studies.conditions import USUAL, Conditions
 from glasshouse.studies.networks import trained_network
@@ -109,7 +109,7 @@ class Bench:
                 tuple(to_pixels(guess) for guess in assigned(truth, guessed.images)),
                 guessed.objective,
                 one.snr_db,
-                _share_right(guessed.labels, labels),
+                share_right(guessed.labels, labels),
                 seconds,
                 fmean(message_bytes(sent.tensors.values()) for sent in one.seen.rounds),
             )
@@ -189,16 +189,3 @@ def blank_observation(
         running_statistics=batchnorm == "eval" or conditions.statistics != "none",
         batch_statistics=() if conditions.statistics == "batch" else None,
     )
-
-
-def _share_right(found: Tensor | None, truth: Tensor) -> float | None:
-    """Share of the labels the attacker worked with that occur in the batch, whatever the order."""
-    if found is None:
-        return None
-    left = truth.tolist()
-    right = 0
-    for label in found.tolist():
-        if label in left:
-            left.remove(label)
-            right += 1
-    return right / len(truth)

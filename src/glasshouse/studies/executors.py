@@ -40,6 +40,11 @@ ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What a bench returns where the time was over in the middle of a job: the next run goes on with it."""
+
+
 class Workbench(Protocol[JobT_contra, ResultT_co]):
     """All a worker needs for jobs of one kind; ``module`` is a model given as an object, which cannot travel."""
 
@@ -48,7 +53,7 @@ class Workbench(Protocol[JobT_contra, ResultT_co]):
     def packed(self) -> Workbench[JobT_contra, ResultT_co]:
         """The same bench for a machine that cannot read this one's files."""
 
-    def perform(self, jobs: Sequence[JobT_contra], progress: Progress) -> Sequence[ResultT_co]:
+    def perform(self, jobs: Sequence[JobT_contra], progress: Progress) -> Sequence[ResultT_co | Unfinished]:
         """Work on the jobs of one task; a result for each."""
 
 
@@ -63,7 +68,8 @@ class Failure:
     reason: str
 
 
-Finished = tuple[tuple[JobT, ...], list[ResultT | Failure]]
+Outcomes = list[ResultT | Failure | Unfinished]
+Finished = tuple[tuple[JobT, ...], Outcomes[ResultT]]
 
 
 class Executor(ABC):
@@ -135,7 +141,7 @@ class Local(Executor):
         deadline: float,
     ) -> Iterator[Finished[JobT, ResultT]]:
         """Keep every worker busy until nothing is left or the time is up; running tasks are finished."""
-        futures: dict[Future[list[ResultT | Failure]], tuple[JobT, ...]] = {}
+        futures: dict[Future[Outcomes[ResultT]], tuple[JobT, ...]] = {}
         with _pool(self.workers, bench, watch) as pool:
             while left or futures:
                 while left and len(futures) < self.workers and time.monotonic() < deadline:
@@ -178,7 +184,7 @@ def refuse_objects(bench: Workbench[Any, Any]) -> None:
         raise StudyError("A model given as an object cannot be sent to workers: use engine='inline'.")
 
 
-def perform(bench: Workbench[JobT, ResultT], task: tuple[JobT, ...], watch: Watch) -> list[ResultT | Failure]:
+def perform(bench: Workbench[JobT, ResultT], task: tuple[JobT, ...], watch: Watch) -> Outcomes[ResultT]:
     """Work on a task; what a user can cause becomes a failure, anything else is a bug and goes on up.
 
     Where one case fails, the others must not pay for it: each is tried by itself.

@@ -32,7 +32,7 @@ from glasshouse.studies.forgery import Forgery, gather
 from glasshouse.studies.materials import unlike
 from glasshouse.studies.shelf import FOLDER as ROWS
 from glasshouse.studies.shelf import AuditShelf
-from glasshouse.studies.sightings import Row, Scene, Victim, victims
+from glasshouse.studies.sightings import Row, Scene, Victim, measured, victims
 from glasshouse.training import Samples
 from glasshouse.types import JSON, Interval, Progress, finite_json, no_progress
 
@@ -139,6 +139,7 @@ def audit_federation(
     others = strangers(plan, test, root)
     scene = Scene(model, image, plan.lr, others.images, settings.judges, out)
     seen = victims(plan, ledger, settings.round, held, model)[: settings.clients]
+    seen = [measured(plan, ledger, held, model, one) for one in seen]
     with sole_owner(out):
         sweep(out, out / ROWS)
         rows, failures = _attacked(scene, seen, attack_list, settings, progress)

@@ -15,7 +15,7 @@ from glasshouse.federated.adversaries.gan import GAN
 from glasshouse.federated.holdings import dealt, open_pool
 from glasshouse.federated.leaks import likeness
 from glasshouse.federated.plan import Federation
-from glasshouse.functional.intervals import mean_interval, share_interval
+from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.threads import one_thread
 from glasshouse.metrics import Metric
 from glasshouse.registry import complete_spec
@@ -190,9 +190,9 @@ def nearest(
     others = by_class[~own]
     rival = int(means[~own].argmin())
     return Nearness(
-        target=mean_interval(by_class[own][0].tolist()),
-        others=mean_interval(others.mean(0).tolist()),
-        rival=mean_interval(others[rival].tolist()),
+        target=metric.mean(by_class[own][0].tolist()),
+        others=metric.mean(others.mean(0).tolist()),
+        rival=metric.mean(others[rival].tolist()),
         rival_name=class_names[int(found[~own][rival])],
         rank=1 + int((means[~own] < means[own]).sum()),
     )
@@ -209,7 +209,7 @@ def beside(
     truth = private[assigned(own, private)]
 
     def scores(guess: Tensor) -> dict[str, Interval]:
-        return {text: mean_interval(metric(truth, guess).tolist()) for text, metric in metrics.items()}
+        return {text: metric.mean(metric(truth, guess).tolist()) for text, metric in metrics.items()}
 
     told = int(of_target[likeness(samples, images).argmax(1)].sum())
     return Beside(scores(own), scores(mean_colors(truth)), share_interval(told, len(samples)))

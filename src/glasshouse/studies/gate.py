@@ -52,24 +52,31 @@ def read_results(directory: Path) -> JSON:
 def judge(
     results: JSON,
     *,
-    max_recognised: str | None,
-    limits: tuple[str, ...],
+    max_recognised: str | None = None,
+    max_told: str | None = None,
+    limits: tuple[str, ...] = (),
     defense: str | None = None,
     confident: bool = False,
 ) -> tuple[bool, str]:
     """Whether the worst setup is within every limit, and one line that says why.
 
+    ``max_recognised`` limits the share seen, ``max_told`` the share told apart from others, whatever it looks like.
     ``confident`` holds the upper end of a share's interval against its limit, so that few images prove little.
     """
-    if max_recognised is None and not limits:
-        raise SettingError("The gate has no limit: give --max-recognised 5% or --max METRIC=VALUE.")
+    if max_recognised is None and max_told is None and not limits:
+        raise SettingError("The gate has no limit: give --max-recognised 5%, --max-told 5% or --max METRIC=VALUE.")
     if results.get("pending") or results.get("failures"):
         open_cases = results.get("pending", 0) + len(results.get("failures", ()))
         return False, f"closed: {open_cases} cases are pending or failed, so the study proves nothing yet"
     reasons = []
+    end = "high" if confident else "mean"
     if max_recognised is not None:
-        end = "high" if confident else "mean"
-        reasons.append(_recognised(_of(results["identified"], defense), _share(max_recognised), end))
+        rows, limit = _of(results["identified"], defense), _limited_share("--max-recognised", max_recognised)
+        reasons.append(_share(rows, limit, end, "recognised", "told from 100 others, no people were asked"))
+    if max_told is not None:
+        rows, limit = _of(results["identified"], defense), _limited_share("--max-told", max_told)
+        told = [row | row["told"] for row in rows]
+        reasons.append(_share(told, limit, end, "told apart", "from 100 others, whatever they look like"))
     reasons += [_metric(_of(results["rows"], defense), *_limit(text)) for text in limits]
     closed = [line for passed, line in reasons if not passed]
     if closed:
@@ -85,13 +92,12 @@ def _of(rows: list[JSON], defense: str | None) -> list[JSON]:
     return chosen
 
 
-def _recognised(rows: list[JSON], limit: float, end: str) -> tuple[bool, str]:
+def _share(rows: list[JSON], limit: float, end: str, verb: str, note: str) -> tuple[bool, str]:
     """``end`` is ``mean`` for the share found, ``high`` for the upper end of its interval."""
     worst = max(rows, key=lambda row: row[end])
     line = (
-        f"{worst['mean']:.0%} of {worst['images']} images recognised by machine (95 % interval {worst['low']:.0%} to "
-        f"{worst['high']:.0%}; told from 100 others, no people were asked) under {worst['defense']} by "
-        f"{worst['attack']}, limit {limit:.0%}"
+        f"{worst['mean']:.0%} of {worst['images']} images {verb} by machine (95 % interval {worst['low']:.0%} to "
+        f"{worst['high']:.0%}; {note}) under {worst['defense']} by {worst['attack']}, limit {limit:.0%}"
     )
     return worst[end] <= limit, line
 
@@ -110,13 +116,13 @@ def _metric(rows: list[JSON], metric: str, limit: float) -> tuple[bool, str]:
     return leak <= sign * limit, line
 
 
-def _share(text: str) -> float:
+def _limited_share(option: str, text: str) -> float:
     try:
         value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         value = math.nan
     if not 0 <= value <= 1:
-        raise SettingError(f"--max-recognised {text} is not a share: write 5% or 0.05.")
+        raise SettingError(f"{option} {text} is not a share: write 5% or 0.05.")
     return value
 
 

@@ -25,7 +25,10 @@ COPY = 0.02  # root mean squared difference of pixels in [0, 1] up to which two 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Materials:
-    """Images (N, C, H, W) with labels, identities and class names, and a gallery of other images."""
+    """Images (N, C, H, W) with labels, identities and class names, and a gallery of other images.
+
+    ``public`` images have ``public_labels`` where their classes are those of the attacked ones.
+    """
 
     images: Tensor
     labels: Tensor
@@ -37,6 +40,7 @@ class Materials:
     terms: str
     skipped: tuple[str, ...] = ()
     public: Tensor | None = None
+    public_labels: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.spec.height * self.spec.width == 1:
@@ -69,6 +73,9 @@ def from_dataset(
     found = data.load(source, root=root, size=size, download=download)
     places = found.spread(count, seed)
     images, labels = found.batch(places)
+    known: tuple[Tensor | None, Tensor | None] = (None, None)
+    if public is not None:
+        known = _public(data.load(public, root=root, download=download), images, found.class_names, seed)
     return Materials(
         images,
         labels,
@@ -78,7 +85,7 @@ def from_dataset(
         *_others(found, places, seed),
         found.terms,
         found.skipped,
-        None if public is None else _public(data.load(public, root=root, download=download), images, seed),
+        *known,
     )
 
 
@@ -100,7 +107,7 @@ def from_tensors(
     checks.labels(labels, spec, len(images))
     gallery, origin = photo_crops(spec, GALLERY, seed), f"{GALLERY} crops of photographs"
     if others is not None:
-        gallery = _unknown("others", others, images)
+        gallery = others.float()[_unknown("others", others, images)]
         origin = f"{len(gallery)} others handed over"
     return Materials(
         images.float(),
@@ -111,12 +118,12 @@ def from_tensors(
         gallery,
         origin,
         "the caller's own",
-        public=None if public is None else _unknown("public", public, images),
+        public=None if public is None else public.float()[_unknown("public", public, images)],
     )
 
 
-def _public(found: ImageSet, images: Tensor, seed: int) -> Tensor:
-    """Images that anyone may have, in the shape of the attacked ones and without any of them."""
+def _public(found: ImageSet, images: Tensor, class_names: tuple[str, ...], seed: int) -> tuple[Tensor, Tensor | None]:
+    """Images that anyone may have, in the shape of the attacked ones and without any of them, and their labels."""
     channels, height, width = images.shape[1:]
     square = height if height == width else None
     fitted = found.fitted(square if found.spec.shape[1:] != (height, width) else None, channels)
@@ -127,14 +134,16 @@ def _public(found: ImageSet, images: Tensor, seed: int) -> Tensor:
             found.spec.shape,
             tuple(images.shape[1:]),
         )
-    known = _unknown("public", fitted.batch(fitted.spread(min(len(fitted), PUBLIC), seed))[0], images)
-    if len(known) < FEW:
-        log.warning("There are only %d public images: an attacker learns little from fewer than %d.", len(known), FEW)
-    return known
+    known, labels = fitted.batch(fitted.spread(min(len(fitted), PUBLIC), seed))
+    new = _unknown("public", known, images)
+    count = int(new.sum())
+    if count < FEW:
+        log.warning("There are only %d public images: an attacker learns little from fewer than %d.", count, FEW)
+    return known[new], labels[new] if found.class_names == class_names else None
 
 
 def _unknown(name: str, candidates: Tensor, images: Tensor) -> Tensor:
-    """Images as a caller hands them over, of the shape of the attacked ones, without copies of these."""
+    """Which images, of the shape of the attacked ones, are no copies of these, (N,); all may not be."""
     checks.images(name, candidates)
     if candidates.shape[1:] != images.shape[1:]:
         raise DataError(f"{name} have shape {tuple(candidates.shape[1:])}, images {tuple(images.shape[1:])}: use one.")
@@ -145,7 +154,7 @@ def _unknown(name: str, candidates: Tensor, images: Tensor) -> Tensor:
         )
     if not bool(new.all()):
         log.warning("%d of %d %s images are copies of attacked ones and left out.", int((~new).sum()), len(new), name)
-    return candidates.float()[new]
+    return new
 
 
 def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:

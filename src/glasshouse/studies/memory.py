@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 from torch import nn
 
@@ -20,22 +21,41 @@ def images_at_once(networks: Iterable[tuple[nn.Module, BatchNorm]], image: Image
 
     Networks come with their batch-norm modes: in train mode the engine keeps more for an image than in eval mode.
     """
-    each = max(_bytes_per_image(model, mode, image) for model, mode in networks)
+    each = max(_bytes_per_problem(model, mode, image) for model, mode in networks)
     return max(1, int(gigabytes * GIGABYTE // each))
 
 
-def refuse_too_many(attacks: Iterable[tuple[str, InversionAttack]], batch: int, fitting: int, gigabytes: float) -> None:
-    """Refuse attacks whose restarts on one batch are more images than fit: they are worked on together in any case."""
+def refuse_too_large(
+    attacks: Iterable[tuple[str, InversionAttack]],
+    networks: Sequence[tuple[nn.Module, BatchNorm]],
+    image: ImageSpec,
+    batch: int,
+    gigabytes: float,
+) -> None:
+    """Refuse attacks to which one batch alone is too much: its images and restarts are worked on together in any case.
+
+    Only attacks that match gradients by the engine are counted.
+    """
+    each = max(_bytes_of_batch(model, mode, image, batch) for model, mode in networks) / GIGABYTE
     for name, attack in attacks:
-        at_once = attack.at_once * batch
-        if attack.at_once > 1 and at_once > fitting:
+        needed = attack.at_once * each
+        if attack.by_engine and needed > gigabytes:
+            restarts = f" with {attack.at_once} restarts" if attack.at_once > 1 else ""
+            fewer = f"restarts={int(gigabytes // each)}" if each <= gigabytes else "a smaller --batch, model or --size"
             raise SettingError(
-                f"{name} works on {at_once} images at once ({attack.at_once} restarts of a batch of {batch}), and "
-                f"{fitting} fit into --memory {gigabytes:g}: use restarts={max(fitting // batch, 1)}, or a larger "
-                "--memory."
+                f"{name} takes about {needed:.2g} GB for one batch of {batch}{restarts}, which is worked on at once, "
+                f"and --memory gives it {gigabytes:g}: use {fewer}, or --memory {math.ceil(100 * needed) / 100:g}."
             )
 
 
-def _bytes_per_image(model: nn.Module, mode: BatchNorm, image: ImageSpec) -> int:
+def _bytes_of_batch(model: nn.Module, mode: BatchNorm, image: ImageSpec, batch: int) -> int:
+    """What one problem takes with so many images behind it, extrapolated: to try so many would take as much."""
+    if batch == 1:
+        return _bytes_per_problem(model, mode, image)
+    two, three = (_bytes_per_problem(model, mode, image, group) for group in (2, 3))
+    return two + (batch - 2) * (three - two)
+
+
+def _bytes_per_problem(model: nn.Module, mode: BatchNorm, image: ImageSpec, group: int = 1) -> int:
     with batchnorm_mode(model, mode):
-        return matcher_for(model, image.shape, image.classes, 1).bytes_per_problem(image.shape)
+        return matcher_for(model, image.shape, image.classes, group).bytes_per_problem(image.shape)

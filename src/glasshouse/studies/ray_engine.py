@@ -7,12 +7,14 @@ import logging
 import os
 import secrets
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from glasshouse import checks, devices
 from glasshouse.errors import DeviceError, StudyError
+from glasshouse.signals import sigterm_kept
 from glasshouse.studies.executors import (
     RETRIES,
     Executor,
@@ -175,7 +177,9 @@ def _connected(address: str, workers: int) -> Iterator[Any]:
         return
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        with sigterm_kept(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # tips for who calls Ray, which is nobody but us
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise StudyError(f"There is no Ray cluster at '{address}' ({error}): begin one: 'ray start --head'.") from error
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from glasshouse.store import Album, ReconstructionRecord, Store
 from glasshouse.studies.bench import Bench, Outcome
 from glasshouse.studies.case import Case
-from glasshouse.studies.executors import Executor, Failure, JobT, ResultT, Workbench
+from glasshouse.studies.executors import Executor, Failure, JobT, ResultT, Unfinished, Workbench
 from glasshouse.studies.pictures import opaque_name, save_picture
 from glasshouse.studies.tasks import tasks
 from glasshouse.types import finite_or_none
@@ -101,8 +101,8 @@ def work_off(
         over.add(task[0].key())
         shares.pop(task[0].key(), None)
         for job, outcome in zip(task, outcomes, strict=True):
-            if job.key() in finished:
-                continue  # done again for the others' sake
+            if job.key() in finished or isinstance(outcome, Unfinished):
+                continue  # done again for the others' sake, or left to the next run
             if isinstance(outcome, Failure):
                 fail(job.key(), outcome.reason)
                 failed += 1

@@ -20,7 +20,7 @@ from glasshouse.types import JSON, Interval, Threat
 
 log = logging.getLogger(__name__)
 
-VERSION = 1  # counts changes that change a row
+VERSION = 2  # counts changes that change a row; 1 counted no labels and no noise
 FOLDER = "rows"
 DIGESTS = "sha256"  # of its pictures, in the file of a row
 

@@ -215,7 +215,7 @@ def score(truth: Truth, held: Protected, findings: Findings, *, measured: Sequen
     for name, guess in pictures.items():
         eight_bit = (guess.clamp(0, 1) * 255).round() / 255
         scores = {
-            metric: mean_interval(judge(truth.images, eight_bit).tolist())
+            metric: judge.mean(judge(truth.images, eight_bit).tolist())
             for metric, judge in judges.items()
             if isinstance(judge, Metric) and name != "original"
         }
@@ -252,7 +252,7 @@ def _in_place(truth: Tensor, guess: Tensor, held: Protected) -> Interval:
     for real, found in zip(truth.numpy(), guess.numpy(), strict=True):
         right = [np.abs(group.cut(real) - group.cut(found)).max((0, 2)) < 1e-3 for group in held.places(real)]
         shares.append(float(np.concatenate(right).mean()) if right else 1.0)
-    return mean_interval(shares)
+    return mean_interval(shares, within=(0, 1))
 
 
 def _baselines(truth: Tensor, region: int) -> Iterator[tuple[str, Tensor]]:

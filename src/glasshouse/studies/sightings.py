@@ -3,42 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
+from glasshouse import defenses
 from glasshouse.attacks import InversionAttack
+from glasshouse.federated.clients import Member, undefended_round
 from glasshouse.federated.holdings import Holding
 from glasshouse.federated.leaks import likeness
 from glasshouse.federated.observed import Sighting, change_of
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
-from glasshouse.functional.intervals import mean_interval, share_interval
+from glasshouse.functional.gradients import signal_to_noise_db
+from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.threads import one_thread
 from glasshouse.metrics import Metric
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec
 from glasshouse.store import Album
+from glasshouse.studies.assignment import share_right
 from glasshouse.studies.pictures import fingerprint, opaque_name, save_picture, to_pixels, to_tensor
-from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat
+from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat, finite_or_none
 
 SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Victim:
-    """What the server saw of one client, or of several together, and the images behind it."""
+    """What the server saw of one client, or of several together by their numbers, and the images behind it.
+
+    ``snr_db`` says how much of what it would have seen the defense left in it.
+    """
 
     name: str
     change: Mapping[str, Tensor]
     truth: Tensor
     labels: Tensor
     local_steps: int
-    clients: int
+    members: tuple[int, ...]
     round: int
+    snr_db: float | None = None
+
+    @property
+    def clients(self) -> int:
+        """How many clients are behind it."""
+        return len(self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +86,7 @@ def victims(
         images = torch.cat([one.images for one in samples.values()])
         labels = torch.cat([one.targets for one in samples.values()])
         name = f"mean of {len(held)} clients"
-        return [Victim(name, change, images, labels, max(steps.values()), len(held), number)]
+        return [Victim(name, change, images, labels, max(steps.values()), tuple(samples), number)]
     return [
         Victim(
             f"client {client}",
@@ -81,12 +94,29 @@ def victims(
             own.images,
             own.targets,
             steps[client],
-            1,
+            (client,),
             number,
         )
         for client, own in samples.items()
         if plan.adversary_at(client) is None
     ]
+
+
+def measured(plan: Federation, ledger: Ledger, held: Mapping[int, Holding], model: nn.Module, victim: Victim) -> Victim:
+    """The same with its signal-to-noise ratio, where a defense could have changed what the server saw.
+
+    Simulated clients train the round again without the defense. What an adversary would have added to a sum is not
+    known, so a sum with one in it has no ratio.
+    """
+    if not defenses.create(plan.defense).stages or any(map(plan.adversary_at, victim.members)):
+        return victim
+    sent, clean = ledger.sent(victim.round), list[list[Tensor]]()
+    for client in victim.members:
+        trained = undefended_round(plan, held[client], Member.simulated(client, plan.seed), victim.round, sent)
+        share = trained.examples / sum(len(held[one]) for one in victim.members)
+        clean.append([share * value for value in change_of(model, sent, trained.weights).values()])
+    mean = [torch.stack(parts).sum(0) for parts in zip(*clean, strict=True)]
+    return replace(victim, snr_db=finite_or_none(signal_to_noise_db(mean, list(victim.change.values()))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,14 +151,14 @@ class Scene:
             self._scores(truth, guesses),
             self._scores(truth, flat),
             points_home(guesses, victim.truth, self.others),
-            _threat(victim, sighting, labels),
+            _threat(victim, sighting, attack, labels, share_right(found.labels, victim.labels)),
             self._pictures(truth, guesses),
         )
 
     def _scores(self, truth: Tensor, guess: Tensor) -> dict[str, Interval]:
         """Every metric that is defined for such images."""
         usable = {text: one for text, one in self.judges.items() if one.why_not(self.image, len(truth)) is None}
-        return {text: mean_interval(metric(truth, guess).tolist()) for text, metric in usable.items()}
+        return {text: metric.mean(metric(truth, guess).tolist()) for text, metric in usable.items()}
 
     def _pictures(self, truth: Tensor, guesses: Tensor) -> tuple[tuple[str, str], ...]:
         """Pairs of pictures, named by what they show: an audit with other settings does not write over them."""
@@ -154,16 +184,18 @@ def points_home(guesses: Tensor, truth: Tensor, others: Tensor) -> Interval:
     return share_interval(int((own > foreign).sum()), len(guesses))
 
 
-def _threat(victim: Victim, sighting: Sighting, labels: str) -> Threat:
+def _threat(victim: Victim, sighting: Sighting, attack: InversionAttack, labels: str, right: float | None) -> Threat:
+    use = attack.labels_used
     return Threat(
         batchnorm=sighting.batchnorm,
         statistics="known" if sighting.batchnorm == "eval" else "unknown",
-        labels=labels,
-        labels_right=None,
+        labels=labels if use == "given or recovered" else use,
+        labels_right=right,
         batch=len(victim.truth),
         local_steps=victim.local_steps,
         clients=victim.clients,
         round=str(victim.round),
         tuning="fixed settings",
-        snr_db=None,
+        snr_db=victim.snr_db,
+        adversary=attack.adversary,
     )

@@ -26,7 +26,7 @@ from glasshouse.studies.bench import Bench
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.materials import Materials
-from glasshouse.studies.memory import images_at_once, refuse_too_many
+from glasshouse.studies.memory import images_at_once, refuse_too_large
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.plan import Plan, from_toml, to_toml
 from glasshouse.studies.public import save_public
@@ -106,9 +106,8 @@ def prepare(
     refuse_lone_values(plan, spec, audited)
     choices = Choices.of(directory)
     if plan.memory is not None and not choices.together:
-        fitting = images_at_once(audited, spec, plan.memory)
-        refuse_too_many(suitable.attacks, plan.batch, fitting, plan.memory)
-        choices.together = {"gigabytes": plan.memory, "images": fitting}
+        refuse_too_large(suitable.attacks, audited, spec, plan.batch, plan.memory)
+        choices.together = {"gigabytes": plan.memory, "images": images_at_once(audited, spec, plan.memory)}
     tell_idle_settings(plan, audited, suitable)
     known = public_images_for(materials, suitable.attacks, plan.seed)
     subject = Subject.of(plan.dataset, spec, materials)

@@ -48,8 +48,8 @@ def suitable_attacks(plan: Plan, image: ImageSpec, audited: Audited, *, public: 
         except (CapabilityError, ModelError) as error:
             if plan.attacks != DEFAULT_ATTACKS:
                 raise
-            log.warning("%s is left out: %s", text, error)
-            reasons.append(f"{text}: {error}")
+            log.warning("%s is left out: %s", name, error)
+            reasons.append(f"{name}: {error}")
             why = error
             continue
         found.append((name, attack))
@@ -127,9 +127,14 @@ def tell_idle_settings(plan: Plan, audited: Audited, found: Suitable) -> None:
         for option, given in idle.items():
             if given:
                 log.warning("%s changes nothing: %s has no batch norm.", option, plan.model)
-    if plan.public is not None and not any(Capability.PUBLIC_IMAGES in attack.uses for _, attack in found.attacks):
+    if plan.public is not None and not any(_learns(attack, plan) for _, attack in found.attacks):
         named = ", ".join(name for name, _ in found.attacks)
         log.warning("--public %s changes nothing: %s learns from no images; learned does.", plan.public, named)
+
+
+def _learns(attack: InversionAttack, plan: Plan) -> bool:
+    """Whether public images change what an attack does, at its settings or in the search for them."""
+    return Capability.PUBLIC_IMAGES in attack.uses or (plan.tune and bool(attack.grid))
 
 
 def _attack(text: str, steps: int | None) -> tuple[str, InversionAttack]:

@@ -80,11 +80,12 @@ class Table:
             if isinstance(value, str):
                 return Row(setup, metric, None, value)
             return Row(setup, metric, Interval(value, math.nan, math.nan, len(found)))
-        values = [self.score(one.case_key, one.place, self.measures.usable.get(metric)) for one in found]
+        usable = self.measures.usable.get(metric)
+        values = [self.score(one.case_key, one.place, usable) for one in found]
         numbers = [value for value in values if value is not None]
-        if not numbers:
+        if usable is None or not numbers:
             return Row(setup, metric, None, self.measures.missing.get(metric, "not scored yet"))
-        return Row(setup, metric, mean_interval(numbers), _identical(numbers))
+        return Row(setup, metric, usable.mean(numbers), _identical(numbers))
 
     def per_image(self) -> list[PerImage]:
         """One entry for every reconstruction and metric of single images."""
@@ -109,11 +110,11 @@ class Table:
         seed = next((setup.seed for setup in self.groups), 0)
         setup = Setup(self.subject.dataset, "none", "none", "mean color", seed, nothing, "none", "none")
         rows = []
-        for metric in self.measures.usable:
-            values = [self.score(FLOOR, place, self.measures.usable[metric]) for place in self.subject.places]
+        for name, metric in self.measures.usable.items():
+            values = [self.score(FLOOR, place, metric) for place in self.subject.places]
             numbers = [value for value in values if value is not None]
             if numbers:
-                rows.append(Row(setup, metric, mean_interval(numbers)))
+                rows.append(Row(setup, name, metric.mean(numbers)))
         return rows
 
     def identified(self) -> list[Identified]:
@@ -137,7 +138,7 @@ class Table:
         done = [(case, one) for case in cases if (one := self.records[case.key()]).state == "done"]
         sizes = [one.outcome["message_bytes"] for _, one in done if "message_bytes" in one.outcome]
         seconds = [one.outcome["seconds"] / len(case.images) for case, one in done]
-        return tuple(mean_interval(values) if values else None for values in (sizes, seconds))
+        return tuple(mean_interval(values, within=(0, math.inf)) if values else None for values in (sizes, seconds))
 
     def failures(self) -> list[Failed]:
         """Every case that failed."""

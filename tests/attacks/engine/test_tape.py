@@ -47,8 +47,8 @@ def lively(model, seed=0):
     return model.eval()
 
 
-def compared(model, group=1, objective=None, spec=SPEC, keep=None, whole=False):
-    guess, labels, target = problem(model, group, spec=spec)
+def compared(model, group=1, objective=None, spec=SPEC, keep=None, whole=False, problems=2):
+    guess, labels, target = problem(model, group, problems, spec=spec)
     if keep is not None:
         target = {name: value for name, value in target.items() if keep(name)}
     answers = []
@@ -226,6 +226,12 @@ class Detour(nn.Module):
 def test_modules_that_no_layer_knows_are_mapped_over_problems(group):
     torch.manual_seed(0)
     assert max(compared(Gated().double(), group)) < 1e-9
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_lone_batch_goes_through_group_norm(whole):
+    torch.manual_seed(0)
+    assert max(compared(Gated().double(), 2, whole=whole, problems=1)) < 1e-9
 
 
 class Forked(nn.Module):

@@ -10,6 +10,7 @@ import pytest
 from tests.federated.local import federate
 
 from glasshouse.errors import SettingError, StudyError
+from glasshouse.membership import queries
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
 from glasshouse.studies.federations import program
@@ -84,6 +85,14 @@ def test_an_attack_more_is_another_result_of_the_same_training():
 def test_what_earlier_versions_trained_is_found_again():
     (target,) = targets_of(dataclasses.replace(PLAN, defenses=("none",)), None)
     assert (target.key(), target.folder) == ("08051b9484ce0b15973d212fc462cca1", "422e9f51e846f94e9e80a0b3")
+
+
+@pytest.mark.parametrize(("defense", "changes"), [("csvar", False), ("csvar_exchange", True)])
+def test_another_way_to_ask_needs_no_other_training(defense, changes, monkeypatch):
+    (target,) = targets_of(dataclasses.replace(PLAN, defenses=(defense,)), None)
+    before = target.key(), target.folder
+    monkeypatch.setattr(queries, "VERSION", queries.VERSION + 1)
+    assert (target.key() != before[0], target.folder) == (changes, before[1])
 
 
 def test_augmentation_is_another_federation():

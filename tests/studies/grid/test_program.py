@@ -121,6 +121,23 @@ def test_when_the_time_is_over_nothing_is_begun(grid, tmp_path):
     assert [one["state"] for one in found["targets"]] == ["pending"] * 4
 
 
+@pytest.mark.parametrize(
+    ("stage", "most", "states"), [("training_progress", 1, ["done", "pending"]), ("progress", 2, ["done"] * 2)]
+)
+def test_an_interrupted_run_writes_down_what_is_finished(stage, most, states, grid, tmp_path):
+    def stop(done, total):
+        if done > most:  # in the middle of the next
+            raise KeyboardInterrupt
+
+    part = replace(grid, datasets=grid.datasets[:1])
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(part, tmp_path / "study", Running(**{stage: stop}))
+    found = json.loads((tmp_path / "study" / "study.json").read_text())
+    assert [one["state"] for one in found["targets"]] == states
+    assert (found["seconds"] > 0) == (stage == "progress")
+    assert found["pending"]
+
+
 def test_an_edited_plan_goes_on_and_what_it_leaves_out_is_kept_but_not_shown(grid, study):
     smaller = replace(grid, recipes=("none",), defenses=("none", "prune:percent=90"))
     done = carry_out(smaller, study, Running())

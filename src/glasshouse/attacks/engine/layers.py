@@ -176,6 +176,8 @@ class ModuleLayer(Layer):
     def forward(self, x: Tensor) -> Any:
         """The output, with its graph."""
         self.x = self.by_problem(x)
+        if len(self.x) == 1:  # then group norm asks whether channels are innermost, which vmap cannot answer
+            self.x = self.x.contiguous()
         copies = [own.expand(len(self.x), *own.shape) for own in self.own.values()]
         return self.operation.forward(self.x, *copies).flatten(0, 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
 from glasshouse.store import Store
 from glasshouse.studies.audit import Running, owned
-from glasshouse.studies.executors import Finished, Inline, JobT, ResultT, Watch, Workbench
+from glasshouse.studies.executors import Inline, Unfinished
 from glasshouse.studies.federations.asked import ENOUGH, Asked
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import FOLDER, gathered, save
@@ -71,8 +71,8 @@ def _train(targets: list[Target], directory: Path, store: Store, running: Runnin
     return work_off(
         singly(targets),
         {key for key, outcome in known.items() if outcome.keys() >= ASKED},
-        Ground(directory, root, known, deadline),
-        InTime(),
+        Ground(directory, root, known, deadline, running.workers),
+        Inline(),
         keep=lambda target, outcome: store.finish_target(target.key(), outcome),
         fail=store.fail_target,
         progress=running.training_progress,
@@ -80,54 +80,34 @@ def _train(targets: list[Target], directory: Path, store: Store, running: Runnin
     )
 
 
-class InTime(Inline):
-    """One federation after another; one for whose shadows there was no time is left to the next run."""
-
-    def work(
-        self,
-        tasks: Sequence[tuple[JobT, ...]],
-        bench: Workbench[JobT, ResultT],
-        *,
-        watch: Watch,
-        deadline: float,
-    ) -> Iterator[Finished[JobT, ResultT]]:
-        """Yield finished tasks in the order given."""
-        for task, outcomes in super().work(tasks, bench, watch=watch, deadline=deadline):
-            if not all(outcomes):
-                return
-            yield task, outcomes
-
-
 @dataclass
 class Ground:
     """Where federations are trained and measured: in the directory of their study, on this machine.
 
-    ``known`` is what was measured of them before, by their keys.
+    ``known`` is what was measured of them before, by their keys; ``workers`` clients train at once.
     """
 
     directory: Path
     root: Path | None
     known: Mapping[str, JSON]
     deadline: float
+    workers: int
     module: nn.Module | None = None
 
     def packed(self) -> Ground:
         """The same ground: it goes nowhere."""
         return self
 
-    def perform(self, targets: Sequence[Target], progress: Progress) -> list[JSON]:
+    def perform(self, targets: Sequence[Target], progress: Progress) -> list[JSON | Unfinished]:
         """Measure one federation after another."""
         return [self.measured(target, progress) for target in targets]
 
-    def measured(self, target: Target, progress: Progress) -> JSON:
-        """Train a federation, or go on with it, and ask it all that the plan asks and was not answered before.
-
-        Empty where the time was over before all its shadows were trained.
-        """
+    def measured(self, target: Target, progress: Progress) -> JSON | Unfinished:
+        """Train a federation, or go on with it, and ask it all that the plan asks and was not answered before."""
         plan, folder = target.federation, self.directory / FOLDER / target.folder
         models = 1 + target.shadow_count
         tell = partial(_tell, progress, plan.rounds * models)
-        result = federate(plan, folder, root=self.root, tell=tell)
+        result = federate(plan, folder, root=self.root, cores=self.workers, tell=tell)
         asked, last = Asked.of(plan, folder, self.root), len(result.rounds)
         questions: dict[str, Callable[[], JSON]] = {
             "accuracy": lambda: asked.accuracy(last),
@@ -137,7 +117,7 @@ class Ground:
         if target.shadowed:
             shadowed = Shadowed.of(asked, target.shadowed, self.directory / SHADOWS, self.root)
             if not shadowed.train(self.deadline, lambda share: progress((1 + share * (models - 1)) / models)):
-                return {}
+                return Unfinished()
             questions["shadowed"] = lambda: shadowed.membership(last)
         before = self.known.get(target.key(), {})
         return {

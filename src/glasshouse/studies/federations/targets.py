@@ -17,6 +17,7 @@ from glasshouse.errors import GlasshouseError
 from glasshouse.federated.holdings import Pool, dealt, open_pool
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.splits import splits
+from glasshouse.membership.queries import editions
 from glasshouse.registry import complete_spec
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.types import JSON
@@ -81,7 +82,8 @@ class Target:
 
     def _asking(self) -> list[object]:
         facts: list[object] = [_versions(self.membership), list(self.rounds)]
-        return [*facts, _versions(self.shadowed)] if self.shadowed else facts
+        shadowed = [_versions(self.shadowed)] if self.shadowed else []
+        return [*facts, *shadowed, *editions(defenses.create(self.federation.defense))]
 
 
 def targets_of(plan: Federations, root: Path | None) -> list[Target]:

@@ -14,7 +14,7 @@ from glasshouse.studies.audit import check_plan
 from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
 from glasshouse.studies.grid.targets import Lessons, School, Target, described, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
-from glasshouse.studies.memory import images_at_once, refuse_too_many
+from glasshouse.studies.memory import refuse_too_large
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 from glasshouse.studies.subjects import Subject, refuse_other_images
 from glasshouse.studies.suitable import audited_networks, refuse_lone_values, suitable_attacks
@@ -83,5 +83,4 @@ def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mappi
             found = suitable_attacks(plan, own.spec, audited, public=own.public_count).attacks
             refuse_lone_values(plan, own.spec, audited)
             if plan.memory is not None:
-                fitting = images_at_once(audited, own.spec, plan.memory)
-                refuse_too_many(found, plan.batch, fitting, plan.memory)
+                refuse_too_large(found, audited, own.spec, plan.batch, plan.memory)

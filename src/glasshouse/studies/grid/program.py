@@ -10,7 +10,7 @@ from pathlib import Path
 from glasshouse.attacks.base import InversionAttack
 from glasshouse.studies.audit import Running, attack, owned
 from glasshouse.studies.bench import Bench
-from glasshouse.studies.calibration import public_images
+from glasshouse.studies.calibration import named_images, public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.grid.kept import keep, lost
@@ -164,13 +164,10 @@ def _cases(
     if not plan.tune:
         return expanded
     own = opened.materials[subject.dataset]
-    practice = public_images(
-        subject.dataset,
-        own,
-        max(opened.grid.practice, plan.batch),
-        plan.seed + 1,
-        root=opened.root,
-        trained=opened.school.lessons[subject.dataset].training()[0],
+    count, seed = max(opened.grid.practice, plan.batch), plan.seed + 1
+    trained = opened.school.lessons[subject.dataset].training()[0]
+    practice = named_images(own, count, seed, trained=trained) or public_images(
+        subject.dataset, own, count, seed, root=opened.root, trained=trained
     )
     return tuned_cases(
         expanded,

@@ -20,8 +20,7 @@ def laptop() -> Grid:
         title="SemSim, CAFE, laptop scale",
         datasets=("cifar100",),
         models=MODELS,
-        training_images=2000,
-        lr=0.03,
+        images=8,
         batch=8,
         attacks=("cafe:steps=300",),
     )

@@ -21,7 +21,6 @@ def laptop() -> Grid:
         title="SemSim, DLG, laptop scale",
         datasets=("cifar100",),
         models=MODELS,
-        training_images=2000,
         lr=0.1,
         images=4,
         attacks=("dlg:steps=60,lr=0.1,restarts=1",),

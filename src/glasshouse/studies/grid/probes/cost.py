@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from glasshouse.functional.intervals import mean_interval
@@ -48,8 +49,9 @@ class Cost(Probe):
         for number in range(ROUNDS):
             rounds.append([school.epoch_seconds(target) / steps for target in (plain, defended)])
             progress((number + 1) / ROUNDS)
-        return {
-            "plain_seconds": dataclasses.asdict(mean_interval([one for one, _ in rounds])),
-            "step_seconds": dataclasses.asdict(mean_interval([two for _, two in rounds])),
-            "ratio": dataclasses.asdict(mean_interval([two / one for one, two in rounds])),
+        measured = {
+            "plain_seconds": [one for one, _ in rounds],
+            "step_seconds": [two for _, two in rounds],
+            "ratio": [two / one for one, two in rounds],
         }
+        return {name: dataclasses.asdict(mean_interval(values, within=(0, inf))) for name, values in measured.items()}

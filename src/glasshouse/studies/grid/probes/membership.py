@@ -14,7 +14,7 @@ from glasshouse import membership
 from glasshouse.errors import DataError
 from glasshouse.functional.roc import measure
 from glasshouse.membership import Public
-from glasshouse.membership.queries import views
+from glasshouse.membership.queries import editions, views
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.grid.probes.base import Laboratory, Network, Probe
 from glasshouse.studies.grid.targets import guard_of
@@ -57,8 +57,9 @@ class Membership(Probe):
 
     @property
     def editions(self) -> tuple[int, ...]:
-        """Versions of attack and defense."""
-        return membership.create(self.attack).version, *guard_of(self.recipe).versions
+        """Versions of attack, defense and the ways to ask."""
+        guard = guard_of(self.recipe)
+        return membership.create(self.attack).version, *guard.versions, *editions(guard)
 
     def measured(self, laboratory: Laboratory, progress: Progress) -> JSON:
         """For each way to ask: AUC, true positives at 1 % false ones, and how often the network is right."""
