@@ -18,8 +18,9 @@ NOISE = "image_noise:sigma=50"
 
 
 @pytest.fixture
-def script(tmp_path):
+def script(tmp_path, monkeypatch):
     """The script as a module that writes elsewhere."""
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     spec = importlib.util.spec_from_file_location("generate_federations", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

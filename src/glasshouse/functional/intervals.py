@@ -28,8 +28,10 @@ def mean_interval(values: Sequence[float], *, within: tuple[float, float] = ANYW
     what reaches beyond it is cut off.
     """
     array = np.asarray(values, dtype=np.float64)
-    found = float(array.mean()), *_mean_ends(array)
-    mean, low, high = np.clip(found, *within).tolist()  # the mean too: rounding may take it past an end
+    mean = float(array.mean())
+    lowest, highest = within
+    # a mean beyond the range, if only by rounding, is shown and lies in its interval
+    low, high = np.clip(_mean_ends(array), min(lowest, mean), max(highest, mean)).tolist()
     return Interval(mean, low, high, len(array))
 
 
