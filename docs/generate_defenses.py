@@ -191,9 +191,11 @@ Made by `docs/generate_defenses.py` from the file beside this page, which comes 
 `glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Each network is trained behind a defense,
 then shares gradients behind the same defense; an attack that was tuned for this very network and defense, on public
 images that no network was trained on, tries to see the private ones, and another that has nothing to tune sees the
-trained weights alone. A defense stands where the strongest attack puts it. Intervals are 95 %, over images. One network
-and one seed of training: another seed may change the order of neighbours. Every row is a network of its own, and one
-that learned less may be easier to invert: a defense can look leakier than none by what it does to training.
+trained weights alone. A defense stands where the stronger of them puts it, in each column by that column. Tuning had
+two public images for each network. Shuffles were not attacked by [unshuffle](../attacks/unshuffle.md), which is made
+for them: what they hide here may be less. Intervals are 95 %, over images. One network and one seed of training:
+another seed may change the order of neighbours. Every row is a network of its own, and one that learned less may be
+easier to invert: a defense can look leakier than none by what it does to training.
 
 Which attacks are not here, because they do not fit this network or this message: DLG wants no pooling, GradAttack batch
 norm, CAFE, R-GAP, fc_inversion and imprint networks of their own, learned many public images of the same kind. What
@@ -223,7 +225,7 @@ HOW = """## How each column is measured
 
 One image is behind each gradient, so that there is nobody to mix it with: [mixup](../defenses/mixup.md),
 [instahide](../defenses/instahide.md) and the exchange of [csvar_exchange](../defenses/csvar_exchange.md) hide in what
-is attacked here only what they do to a single image, while they mix as published in training, membership and linkage.
+is attacked here only what they do to a single image, while they mix as published in training and linkage.
 """
 
 if len(sys.argv) > 1:

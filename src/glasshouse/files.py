@@ -124,7 +124,8 @@ def _held(what: Path, lock: Path, option: str) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):  # a folder that is not empty is kept, and so are those around it
-            lock.unlink()
+            if os.path.samestat(lock.stat(), os.fstat(handle)):  # not that of who came after the folder was replaced
+                lock.unlink()
             for folder in made:
                 folder.rmdir()
         os.close(handle)

@@ -87,7 +87,8 @@ def test_metrics_that_are_functions_of_one_another_agree():
 
 
 def seen(defense, mean, low, high, accuracy):
-    return {"dataset": "d", "model": "m", "defense": defense, "mean": mean, "low": low, "high": high} | {
+    network = {"dataset": "d", "model": "m", "recipe": "none", "training_seed": 0, "epoch": 1}
+    return {**network, "defense": defense, "attack": "a", "mean": mean, "low": low, "high": high} | {
         "images": 50,
         "accuracy": accuracy,
         "threat": {"tuning": "tuned"},

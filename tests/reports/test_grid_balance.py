@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from glasshouse.reports.grid_balance import HEADS, balances, strongest, table
+from glasshouse.reports.grid_advice import advice
+from glasshouse.reports.grid_balance import HEADS, balances, strongest, strongest_seen, table
 from glasshouse.reports.grid_figures import draw_pareto, pareto, pareto_png, tradeoff
 
 
@@ -135,3 +136,19 @@ def test_a_weak_attack_earns_no_place_on_the_front(attacked_twice):
 
 def _without_ids(picture):
     return re.sub(r"[0-9a-f]{8,}|m[0-9a-f]+|p[0-9a-f]{6,}", "", re.sub(r"<dc:date>.*?</dc:date>", "", picture))
+
+
+def test_an_attack_that_failed_earns_no_credit(attacked_twice):
+    weak = {**setup("csvar", "csvar"), "attack": "weak"}
+    attacked_twice["rows"].append({**weak, "metric": "semsim", **value(1.0)})
+    attacked_twice["identified"].append({**weak, **value(0.0), "accuracy": 0.4})
+    _, hidden = strongest(balances(attacked_twice))
+    assert (hidden.seen, hidden.metrics["semsim"]) == (None, None)
+    assert [one["defense"] for one in strongest_seen(attacked_twice)] == ["none"]
+    assert not any("csvar" in sentence for sentence in advice(attacked_twice))
+
+
+def test_each_metric_takes_the_attack_that_does_best_by_it(attacked_twice):
+    attacked_twice["rows"].append({**setup("none", "none"), "attack": "weak", "metric": "psnr", **value(30.0)})
+    bare, _ = strongest(balances(attacked_twice))
+    assert (bare.attack, bare.metrics["psnr"]["mean"], bare.metrics["semsim"]["mean"]) == ("a", 30.0, 0.4)

@@ -126,8 +126,9 @@ def train_round(plan: Federation, holding: Holding, member: Member, number: int,
 
 def undefended_round(plan: Federation, holding: Holding, member: Member, number: int, received: Weights) -> Trained:
     """The same round as if the plan had no defense: the same network, the same images in the same order."""
-    plain = dataclasses.replace(plan, defense="none")
-    return train(plan, RoundClient(plain, holding, member, number), member, received)
+    client = RoundClient(dataclasses.replace(plan, defense="none"), holding, member, number)
+    client.poisson = defenses.create(plan.defense).poisson  # or batches would be dealt where they were drawn
+    return train(plan, client, member, received)
 
 
 def train(plan: Federation, client: RoundClient, member: Member, received: Weights) -> Trained:

@@ -82,17 +82,20 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
         TemporaryDirectory(prefix="gh-", ignore_cleanup_errors=True) as folder,  # short: Ray puts sockets there
     ):
         each: dict[str, ConfigRecordValues] = {"num_cpus": 1, "num_gpus": share}
+        begun = not ray.is_initialized()  # else it is the caller's, and stays
         try:
-            with sigterm_kept():
-                ray.init(
-                    num_cpus=workers,
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level=logging.CRITICAL,
-                    runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
-                    _temp_dir=folder,
-                )
+            if begun:
+                with sigterm_kept():
+                    ray.init(
+                        num_cpus=workers,
+                        include_dashboard=False,
+                        log_to_driver=False,
+                        logging_level=logging.CRITICAL,
+                        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
+                        _temp_dir=folder,
+                    )
             run_simulation(server, client, clients, backend_config={"client_resources": each})
         finally:
             stopping.set()
-            ray.shutdown()
+            if begun:
+                ray.shutdown()

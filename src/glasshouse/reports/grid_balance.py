@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
@@ -13,8 +13,11 @@ from glasshouse.reports.view import columns, with_interval
 from glasshouse.types import JSON
 
 PERCEPTUAL = ("semsim", "lpips", "ssim", "psnr", "mse")  # the first that a study has tells how much leaks
+UNDEFENDED = "none"
 NOTHING = "n/a"
 WAITING = "not yet"
+#: Data set, model, then the network, last the defense.
+Setup = tuple[object, ...]
 HEADS = (
     "accuracy",
     "seen",
@@ -110,18 +113,56 @@ def leakage(found: Iterable[Balance]) -> tuple[str, int] | None:
 
 
 def strongest(found: Sequence[Balance]) -> list[Balance]:
-    """Of every network behind its defense the attack that shows most: a defense is as good as against the best one."""
-    name, sign = leakage(found) or ("", 1)
+    """Of every network behind its defense the attack by which most was seen, and by each metric the worst of all.
 
-    def shown(one: Balance) -> tuple[float, float]:
-        value = one.metrics.get(name)
-        leaks = -math.inf if value is None or value["mean"] is None else sign * float(value["mean"])
-        return -1.0 if one.seen is None else one.seen["mean"], leaks
-
-    setups: dict[tuple[str, ...], list[Balance]] = {}
+    A defense is as good as against the attack that does best. Where one failed or is still to come that was done on
+    undefended gradients, nothing is said yet: it could be the best.
+    """
+    setups: dict[Setup, list[Balance]] = {}
     for one in found:
         setups.setdefault((one.dataset, one.model, one.network, one.defense), []).append(one)
-    return [max(own, key=shown) for own in setups.values()]
+    full = complete({setup: {one.attack for one in own} for setup, own in setups.items()})
+    return [_worst(own) if setup in full else _unknown(own[0]) for setup, own in setups.items()]
+
+
+def strongest_seen(results: JSON) -> list[JSON]:
+    """Of every network behind its defense the share that the best attack saw, where all were done."""
+    setups: dict[Setup, list[JSON]] = {}
+    for one in results["identified"]:
+        setups.setdefault((*network_of(one), one["defense"]), []).append(one)
+    full = complete({setup: {one["attack"] for one in own} for setup, own in setups.items()})
+    return [max(own, key=lambda one: float(one["mean"])) for setup, own in setups.items() if setup in full]
+
+
+def complete(attacks: Mapping[Setup, set[str]]) -> set[Setup]:
+    """The setups that every attack was done on that was done undefended on the same data and model."""
+    wanted: dict[tuple[object, ...], set[str]] = {}
+    for setup, names in attacks.items():
+        if setup[-1] == UNDEFENDED:
+            wanted.setdefault(setup[:2], set()).update(map(_untuned, names))
+    return {setup for setup, names in attacks.items() if wanted.get(setup[:2], set()) <= set(map(_untuned, names))}
+
+
+def _untuned(attack: str) -> str:
+    return attack.removesuffix(" (tuned)")
+
+
+def _worst(own: Sequence[Balance]) -> Balance:
+    most = max(own, key=lambda one: -1.0 if one.seen is None else float(one.seen["mean"]))
+    return replace(
+        most, metrics={name: _leakiest(name, [one.metrics.get(name) for one in own]) for name in most.metrics}
+    )
+
+
+def _leakiest(name: str, values: Sequence[JSON | None]) -> JSON | None:
+    sign = 1 if metrics.get(parse_spec(name)[0]).leaks_when == "high" else -1
+    known = [value for value in values if value is not None]
+    # a mean that is None though there are images is infinite: as high as it can be
+    return max(known, key=lambda value: math.inf if value["mean"] is None else sign * value["mean"], default=None)
+
+
+def _unknown(one: Balance) -> Balance:
+    return replace(one, attack="", seen=None, seconds=None, metrics=dict.fromkeys(one.metrics))
 
 
 def _defenses(settings: JSON, recipe: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.figures import INK, MARKERS, THEME, svg
-from glasshouse.reports.grid_balance import Balance, leakage, network_of, strongest
+from glasshouse.reports.grid_balance import Balance, leakage, strongest, strongest_seen
 from glasshouse.types import JSON
 
 Point = tuple[float, float]
@@ -19,11 +19,7 @@ Leak = Callable[[Balance], JSON | None]
 
 def tradeoff(results: JSON) -> str:
     """Every network by its accuracy and what the strongest attack saw of it, with the front that no other beats."""
-    setups: dict[tuple[object, ...], list[JSON]] = {}
-    for one in results["identified"]:
-        if one["accuracy"] is not None:
-            setups.setdefault((*network_of(one), one["defense"]), []).append(one)
-    points = [max(own, key=lambda one: float(one["mean"])) for own in setups.values()]
+    points = [one for one in strongest_seen(results) if one["accuracy"] is not None]
     if not points:
         return ""
     import matplotlib as mpl

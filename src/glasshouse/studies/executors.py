@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import re
 import signal
 import threading
 import time
@@ -204,8 +205,9 @@ _worker: dict[str, Any] = {}
 def _start_worker(bench: Workbench[Any, Any], reports: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends the workers
     torch.set_num_threads(1)
-    # Python counts the processes that the driver starts in their names: neighbours take turns at the GPUs
-    devices.settle(int(multiprocessing.current_process().name.rpartition("-")[2]))
+    # Python counts the processes that the driver starts in their names, "-3", or "-1:3" where the driver is itself
+    # one that was started: neighbours take turns at the GPUs
+    devices.settle(int(re.split("[-:]", multiprocessing.current_process().name)[-1]))
     _worker["bench"], _worker["reports"] = bench, reports
     threading.Thread(target=_end_with_driver, daemon=True).start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from glasshouse import defenses
 from glasshouse.attacks import InversionAttack
+from glasshouse.errors import ModelError
 from glasshouse.federated.clients import Member, undefended_round
 from glasshouse.federated.holdings import Holding
 from glasshouse.federated.leaks import likeness
@@ -28,6 +30,8 @@ from glasshouse.store import Album
 from glasshouse.studies.assignment import share_right
 from glasshouse.studies.pictures import fingerprint, opaque_name, save_picture, to_pixels, to_tensor
 from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat, finite_or_none
+
+log = logging.getLogger(__name__)
 
 SHOWN = 8
 
@@ -106,13 +110,17 @@ def measured(plan: Federation, ledger: Ledger, held: Mapping[int, Holding], mode
     """The same with its signal-to-noise ratio, where a defense could have changed what the server saw.
 
     Simulated clients train the round again without the defense. What an adversary would have added to a sum is not
-    known, so a sum with one in it has no ratio.
+    known, so a sum with one in it has no ratio; neither has a round that diverges without the defense.
     """
     if not defenses.create(plan.defense).stages or any(map(plan.adversary_at, victim.members)):
         return victim
     sent, clean = ledger.sent(victim.round), list[list[Tensor]]()
     for client in victim.members:
-        trained = undefended_round(plan, held[client], Member.simulated(client, plan.seed), victim.round, sent)
+        try:
+            trained = undefended_round(plan, held[client], Member.simulated(client, plan.seed), victim.round, sent)
+        except ModelError as error:
+            log.info("no signal-to-noise ratio of client %d: %s", client, error)
+            return victim
         share = trained.examples / sum(len(held[one]) for one in victim.members)
         clean.append([share * value for value in change_of(model, sent, trained.weights).values()])
     mean = [torch.stack(parts).sum(0) for parts in zip(*clean, strict=True)]

@@ -111,13 +111,14 @@ def _choice(case: Case, practice: PracticeBench, public: Public, *, fixed_steps:
     batch = len(case.images)
     starts = range(0, max(len(public.images) - batch + 1, 1), batch)
     places = [tuple(range(start, min(start + batch, len(public.images)))) for start in starts]
+    images = sum(map(len, places))
     metric = _criterion()
     spent = 0
 
     def loss(attack: InversionAttack) -> float:
         nonlocal spent
         settings = all_settings(attack)
-        spent += len(places) * batch * settings.get("steps", 1) * settings.get("restarts", 1)
+        spent += images * settings.get("steps", 1) * settings.get("restarts", 1)
         return _loss(dataclasses.replace(case, attack_spec=complete_spec(attack)), places, practice, metric)
 
     best, tried = search(attacks.create(case.attack_spec), loss, fixed_steps=fixed_steps)
@@ -127,7 +128,7 @@ def _choice(case: Case, practice: PracticeBench, public: Public, *, fixed_steps:
         "defense": case.defense,
         "attack": case.attack,
         "chosen": complete_spec(best),
-        "criterion": f"{metric.name} of {len(places) * batch} public images ({public.origin})",
+        "criterion": f"{metric.name} of {images} public images ({public.origin})",
         "image_steps": spent,
         "tried": tried,
     }
