@@ -11,7 +11,7 @@ import pytest
 from tests.small_grid import SMALL
 from typer.testing import CliRunner
 
-from glasshouse.cli import screen
+from glasshouse.cli import long_work, screen
 from glasshouse.cli.main import app
 from glasshouse.errors import StudyError
 from glasshouse.studies.grid.plan import to_toml
@@ -100,3 +100,10 @@ def test_a_log_that_cannot_be_written_is_refused_before_any_work(words, tmp_path
     done = CliRunner().invoke(app, [*words, "--log", str(tmp_path / "nowhere" / "log")])
     assert "choose another --log" in str(done.exception)
     assert not (tmp_path / "audit").exists()
+
+
+def test_a_crash_is_written_down_too(tmp_path):
+    file = tmp_path / "run.log"
+    with pytest.raises(ZeroDivisionError), long_work.logged(file):
+        1 / 0  # noqa: B018 - a fault of ours
+    assert "Ended by ZeroDivisionError: division by zero" in file.read_text()

@@ -118,9 +118,11 @@ def audit(
     settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     if federation is not None and "--out" not in typed_options():
         out = federation / "audit"
-    with resumable(f"What is finished is kept in {out}"), logged(log) as lines:
+    whole = protected is not None or gallery is not None  # is written when all of it is done
+    kept = "Nothing is kept of a linkage that was not finished" if whole else f"What is finished is kept in {out}"
+    with resumable(kept), logged(log) as lines:
         watched = partial(stages, quiet=quiet, log=lines)
-        if protected is not None or gallery is not None:
+        if whole:
             audit_protected(protected, gallery, settings, out, as_json, watched)
         elif federation is not None or round_number is not None or clients is not None:
             more = {"round": round_number, "clients": clients, "membership": tuple(membership) if membership else None}

@@ -40,8 +40,8 @@ def logged(path: Path | None) -> Iterator[Say | None]:
     except KeyboardInterrupt:
         say("Interrupted.")
         raise
-    except GlasshouseError as error:
-        say(str(error))
+    except BaseException as error:  # of any kind: it is only written down
+        say(str(error) if isinstance(error, GlasshouseError) else f"Ended by {type(error).__name__}: {error}")
         raise
     finally:
         rooms.removeHandler(handler)
