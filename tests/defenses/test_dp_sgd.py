@@ -54,7 +54,15 @@ def flat(gradients) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     "name",
-    ["lenet", "resnet20:width=4", "convnet8:width=4", "resnet18", "mobilenet_v2", "shufflenet_v2", "densenet121"],
+    [
+        "lenet",
+        "resnet20:width=4",
+        "convnet8:width=4",
+        pytest.param("resnet18", marks=pytest.mark.soak),
+        "mobilenet_v2",
+        "shufflenet_v2",
+        "densenet121",
+    ],
 )
 def test_every_image_is_clipped_by_itself(name, samples, caplog):
     """Against a slow loop, in networks that change what they computed in place, and none needs the slow loop itself."""
