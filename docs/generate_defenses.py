@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -59,6 +61,7 @@ def export(study: Path) -> None:
     found = balances(results)
     content = {
         "settings": {name: results["settings"][name] for name in KEPT},
+        "left_out": results["left_out"],
         "left": {
             "networks": sum(one["state"] != "done" for one in results["targets"]),
             "probes": sum(one["state"] != "done" for one in results["probes"]),
@@ -80,9 +83,13 @@ def export(study: Path) -> None:
 
 
 def draw_pictures(study: Path) -> bytes:
-    """The first image of each data set, and what was seen of it behind some defenses: 24 thumbnails at most."""
+    """The first image of each data set, and what was seen of it behind some defenses: 24 thumbnails at most.
+
+    Of several networks behind a defense that is shown through which most was seen, first by *seen*, then by SemSim.
+    """
     found = lines(study)
-    strong = {(one.dataset, one.defense, one.attack) for one in strongest(balances(read_results(study)))}
+    ranked = sorted(strongest(balances(read_results(study))), key=_leak)
+    strong = {(one.dataset, one.defense): (one.model, one.attack) for one in ranked}
     datasets = list(dict.fromkeys(one.dataset for one in found))
     figure = Figure(figsize=(1 + len(SHOWN), 1.25 * len(datasets) + 0.3), layout="constrained")
     for axes in figure.subplots(len(datasets), 1 + len(SHOWN), squeeze=False).flat:
@@ -92,7 +99,8 @@ def draw_pictures(study: Path) -> bytes:
         own = {
             one.defense: one
             for one in found
-            if (one.dataset, one.image) == (dataset, first) and (dataset, one.defense, one.attack) in strong
+            if (one.dataset, one.image) == (dataset, first)
+            and strong.get((dataset, one.defense)) == (one.model, one.attack)
         }
         pictures = {"private": next(iter(own.values())).truth} | {
             name: own[name].guess for name in SHOWN if name in own
@@ -105,6 +113,12 @@ def draw_pictures(study: Path) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     return buffer.getvalue()
+
+
+def _leak(one: Balance) -> tuple[float, float]:
+    """What sorts last leaks most; what is not known leaks nothing yet."""
+    distance = one.metrics.get(SEMSIM)
+    return one.seen["mean"] if one.seen else -1.0, -distance["mean"] if distance else -math.inf
 
 
 def by_attack(found: list[Balance]) -> list[str]:
@@ -174,12 +188,13 @@ def page() -> str:
     found = json.loads(FILE.read_text())
     rows = [Balance(**one) for one in found["balances"]]
     text = [INTRODUCTION, *missing(found), *older(found), "![Accuracy against leakage](defenses.png)", "", PICTURED, ""]
-    for dataset in found["settings"]["datasets"]:
-        own = [one for one in rows if one.dataset == dataset]
+    for dataset, model in itertools.product(found["settings"]["datasets"], found["settings"]["models"]):
+        own = [one for one in rows if (one.dataset, one.model) == (dataset, model)]
         if own:
             strong = strongest(own)
-            text += [f"## {dataset}", "", *sentences(strong), *table(*compared(strong)), "", *by_attack(own)]
+            text += [f"## {dataset}, {model}", "", *sentences(strong), *table(*compared(strong)), "", *by_attack(own)]
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
+    text += ["## Attacks that do not fit", "", MISSING, "", *(f"- {line}" for line in found["left_out"]), ""]
     text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
     text += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]
     return "\n".join(text) + "\n"
@@ -188,23 +203,25 @@ def page() -> str:
 INTRODUCTION = """# Every defense beside one another
 
 Made by `docs/generate_defenses.py` from the file beside this page, which comes from
-`glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Each network is trained behind a defense,
-then shares gradients behind the same defense; an attack that was tuned for this very network and defense, on public
-images that no network was trained on, tries to see the private ones, and another that has nothing to tune sees the
-trained weights alone. A defense stands where the stronger of them puts it, in each column by that column. Tuning had
-two public images for each network. Shuffles were not attacked by [unshuffle](../attacks/unshuffle.md), which is made
-for them: what they hide here may be less. Intervals are 95 %, over images. One network and one seed of training:
-another seed may change the order of neighbours. Every row is a network of its own, and one that learned less may be
-easier to invert: a defense can look leakier than none by what it does to training.
-
-Which attacks are not here, because they do not fit this network or this message: DLG wants no pooling, GradAttack batch
-norm, CAFE, R-GAP, fc_inversion and imprint networks of their own, learned many public images of the same kind. What
-unshuffle and its linkers find stands under *re-identified* and *versions linked*.
+`glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Two small networks, one with convolutions
+and one without. Each is trained behind a defense, then shares gradients behind the same defense, and every attack that
+fits the network tries to see the private images. Attacks that have something to tune were tuned for this very network
+and defense, on two public images that no network was trained on. A defense stands where the strongest attack puts it,
+in each column by that column. Intervals are 95 %, over images. One seed of training: another may change the order of
+neighbours. Every row is a network of its own, and one that learned less may be easier to invert: a defense can look
+leakier than none by what it does to training.
 """
+
+MISSING = """Networks that an attack of the plan cannot work on are named here. Not in the plan:
+[gradattack](../attacks/gradattack.md) wants batch norm, [cafe](../attacks/cafe.md), [rgap](../attacks/rgap.md) and
+[imprint](../attacks/imprint.md) networks of their own, [learned](../attacks/learned.md) many public images of the same
+kind, [idlg](../attacks/idlg.md) is DLG for an attacker that was not given labels, and the [GAN](gan.md) takes part in a
+federation."""
 
 PICTURED = """![What was seen of one image of each data set](defenses-pictures.png)
 
-The first attacked image of each data set, and what the strongest attack made of it behind some defenses."""
+The first attacked image of each data set, and what the strongest attack made of it behind some defenses, on the network
+through which most was seen."""
 
 HOW = """## How each column is measured
 

@@ -29,8 +29,8 @@ def test_the_page_stands_alone_and_escapes(directory):
     page = write_grid_report(directory).read_text(encoding="utf-8")
     assert "a &lt;b&gt; study" in page
     assert "a <b> study" not in page
-    assert re.findall(r'(?:src|href)="(?!data:image/png|#)', page) == []
-    assert page.count('type="range"') == 8
+    assert re.findall(r'(?:src|href)="(?!data:image/png|#|\.\./images/[0-9a-f]{24}\.png")', page) == []
+    assert page.count('type="range"') == 16  # eight are most recognisable, and all eight hang in the gallery
     assert page.count("<svg") == 1
     assert len(page) < 1_000_000
 
@@ -71,9 +71,10 @@ def test_the_leaderboard_has_every_setup_once_the_worst_first(directory):
     assert found.heads == ("network", "defense")
     assert "model lenet:width=4" in found.same
     assert len(found.places) == len({place.names for place in found.places}) == 4
-    orders = [place.seen.order for place in found.places]
+    assert found.measures == ("accuracy", "seen", "told apart")
+    orders = [place.values[1].order for place in found.places]
     assert orders == sorted(orders, reverse=True)
-    assert all(len(place.values) == 3 for place in found.places)
+    assert all(len(place.values) == 6 for place in found.places)
 
 
 def test_metrics_that_are_functions_of_one_another_agree():
@@ -103,6 +104,14 @@ def test_advice_credits_a_defense_only_where_the_intervals_are_apart():
     assert "csvar leaves most accuracy (40%)" in text
     assert "too few images to tell whether these helped: prune" in text
     assert "80% of 50" in headline(found)
+
+
+def test_a_defense_that_was_attacked_on_fewer_models_is_not_credited():
+    bare = seen("none", 0.8, 0.7, 0.9, 0.6)
+    found = [bare, {**bare, "model": "n"}, seen("csvar", 0.1, 0.0, 0.2, 0.4)]
+    assert not any("csvar" in sentence for sentence in advice({"identified": found}))
+    text = " ".join(advice({"identified": [*found, {**found[-1], "model": "n", "mean": 0.15}]}))
+    assert "csvar leaves most accuracy" in text
 
 
 def test_advice_says_when_nothing_can_be_said():

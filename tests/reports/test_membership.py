@@ -141,8 +141,9 @@ def test_names_are_escaped_and_no_dollar_is_mathematics(result):
     hostile = dataclasses.replace(result.rows[0], attack=f"{HOSTILE} $x^$", query=HOSTILE, defense=HOSTILE)
     facts = {**FACTS, "dataset": HOSTILE, "model": HOSTILE, "terms": HOSTILE}
     one = MembershipResult(result.directory, facts, (target(HOSTILE, HOSTILE, HOSTILE),), (hostile,), 2)
-    reader, text = read(write_membership_report(one))
-    assert "script" not in reader.tags
+    path = write_membership_report(one)
+    _, text = read(path)
+    assert HOSTILE not in path.read_text(encoding="utf-8")
     assert HOSTILE in text
     assert "2 models are left to train" in text
 

@@ -14,6 +14,7 @@ from glasshouse.store import Location
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.grid.opening import open_grid
 from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.materials import from_dataset, from_tensors
 from glasshouse.studies.plan import DEFAULT_ATTACKS, Plan
 from glasshouse.studies.suitable import refuse_lone_values
@@ -139,6 +140,32 @@ def test_grids_are_refused_before_anything_is_trained(tmp_path):
     many = {"models": ("resnet20:width=4",), "attacks": ("invgrad:steps=1,restarts=5000",), "memory": 0.05}
     with pytest.raises(SettingError, match=r"GB for one batch of 1 with 5000 restarts.*--memory gives it 0.05"):
         grid_refused(tmp_path, **many)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_grid_leaves_an_attack_out_where_it_does_not_fit(tmp_path):
+    grid = Grid(
+        title="some fit",
+        datasets=("digits",),
+        models=("lenet:width=4", "mlp:width=4,activation=tanh"),
+        training_images=16,
+        epochs=1,
+        checkpoints=(0,),
+        images=1,
+        attacks=("invgrad:steps=1", "fc_inversion"),
+        metrics=("mse",),
+    )
+    result = carry_out(grid, tmp_path, Running()).result
+    (line,) = result.to_json()["left_out"]
+    assert line.startswith("fc_inversion on lenet:width=4: Attack 'fc_inversion' needs")
+    done = {(row.setup.model.partition(":")[0], row.setup.attack) for row in result.rows}
+    assert done == {("lenet", "invgrad:steps=1"), ("mlp", "invgrad:steps=1"), ("mlp", "fc_inversion")}
+    assert result.pending == 0
+
+
+def test_an_attack_that_fits_no_network_of_a_grid_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="'fc_inversion' needs"):
+        grid_refused(tmp_path, models=("lenet:width=4", "tanhnet:width=2"), attacks=("invgrad:steps=1", "fc_inversion"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import checks
-from glasshouse.attacks.base import attacks
+from glasshouse.attacks.base import Grid, attacks
 from glasshouse.attacks.invgrad import InvGrad
 from glasshouse.attacks.unshuffling import inverse
 from glasshouse.attacks.unshuffling.grid import Group, groups
@@ -44,6 +44,7 @@ class Unshuffle(InvGrad):
 
     paper: ClassVar[str] = "our own adaptive attack on CSVAR, on top of Geiping et al. 2020"
     version: ClassVar[int] = 5
+    grid: ClassVar[Grid] = (*InvGrad.grid, ("part", ("thumbnail", "unmixed")))
 
     part: Part = setting("jigsaw", "A thumbnail, B channels unmixed, B and then C jigsaw, or D a learned inverse")
     block_size: int | None = setting(None, "size of all blocks, if the shuffle fixed it; else adaptive")

@@ -15,6 +15,7 @@ from glasshouse.types import Interval
 LOW_RATES = {"tpr_at_fpr_0.01": 0.01, "tpr_at_fpr_0.001": 0.001}
 METRICS = ("auc", *LOW_RATES, "balanced_accuracy")
 ROUNDING = 1e-12
+KEPT = 100  # points of a curve that results keep
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +46,11 @@ class Curve:
         grid = np.concatenate([np.linspace(0, 1, points // 2), np.geomspace(1 / len(self.fpr), 1, points // 2)])
         kept = np.unique(np.append(np.searchsorted(self.fpr, grid, side="right") - 1, len(self.fpr) - 1))
         return Curve(self.fpr[kept], self.tpr[kept])
+
+    def to_json(self) -> dict[str, list[float]]:
+        """The curve as results keep it: with at most so many points as a picture can show."""
+        kept = self.thinned(KEPT)
+        return {"fpr": kept.fpr.tolist(), "tpr": kept.tpr.tolist()}
 
 
 def roc(members: Sequence[float] | Array, others: Sequence[float] | Array) -> Curve:

@@ -12,7 +12,7 @@ from glasshouse.models.base import Architecture, models
 from glasshouse.registry import setting
 from glasshouse.types import ImageSpec
 
-ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid}
+ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
 
 
 @models.register("mlp")
@@ -23,7 +23,7 @@ class MLP(Architecture):
     paper: ClassVar[str] = "Rumelhart et al. 1986, Learning Representations by Back-propagating Errors"
 
     width: int = setting(256, "units of the hidden layer")
-    activation: Literal["relu", "sigmoid"] = setting("relu", "what the hidden units apply")
+    activation: Literal["relu", "sigmoid", "tanh"] = setting("relu", "what the hidden units apply")
 
     def __post_init__(self) -> None:
         checks.between("width", self.width, 1, 65536)

@@ -13,7 +13,7 @@ from glasshouse.federated.records import Round, named
 from glasshouse.files import write_atomic
 from glasshouse.reports.figures import INK, THEME, svg
 from glasshouse.reports.page import template
-from glasshouse.reports.view import data_address
+from glasshouse.reports.thumbnails import data_address
 
 
 def write_federation_report(result: FederationResult) -> Path:

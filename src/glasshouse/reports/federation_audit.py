@@ -6,7 +6,7 @@ from pathlib import Path
 
 from glasshouse.files import write_atomic
 from glasshouse.reports.page import template
-from glasshouse.reports.view import inline
+from glasshouse.reports.thumbnails import inline
 from glasshouse.store import Album
 from glasshouse.studies.federation import FederationAuditResult
 from glasshouse.studies.forgery import Forgery

@@ -8,7 +8,9 @@ from markupsafe import Markup
 
 from glasshouse.files import write_atomic
 from glasshouse.reports import grid_advice, grid_balance, grid_figures, grid_view
+from glasshouse.reports.gallery import FACETS, gallery
 from glasshouse.reports.page import template
+from glasshouse.reports.preview import shuffles
 from glasshouse.reports.view import columns
 from glasshouse.store import Location
 from glasshouse.studies.grid.lines import lines
@@ -30,7 +32,8 @@ def render(directory: Path) -> str:
     album = Location.of(directory).album
     balances = grid_balance.balances(results)
     heads, rows = grid_balance.table(grid_balance.strongest(balances))
-    most, least, metric = grid_view.extremes(table)
+    found, metric = grid_view.ordered(table)
+    most, least = grid_view.extremes(found)
     return template("grid.html").render(
         results=results,
         settings=results["settings"],
@@ -40,7 +43,7 @@ def render(directory: Path) -> str:
         head=grid_advice.headline(results),
         advice=grid_advice.advice(results),
         columns=columns(results),
-        board=grid_view.leaderboard(results),
+        board=grid_view.leaderboard(results, table),
         tradeoff=Markup(grid_figures.tradeoff(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
         pareto=Markup(grid_figures.pareto(balances)),  # noqa: S704 - as above
         balance_heads=heads,
@@ -52,5 +55,9 @@ def render(directory: Path) -> str:
             (title, [grid_view.pair(album, line) for line in found])
             for title, found in (("Most recognisable", most), ("Least recognisable", least))
         ],
+        gallery=gallery(directory, album, found),
+        facets=FACETS,
+        curves=Markup(grid_figures.curves(results)),  # noqa: S704 - as above
+        shuffles=shuffles(results["settings"]["defenses"], {line.truth for line in table}, album),
         cards=grid_view.cards(results),
     )

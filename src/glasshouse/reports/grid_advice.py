@@ -27,15 +27,23 @@ class Stand:
 def stands(results: JSON) -> dict[str, dict[str, Stand]]:
     """For each data set, the worst case behind each defense, whatever the network and the attack.
 
-    What was attacked in fewer ways than undefended gradients is left out: an attack that failed earns no credit.
+    What was attacked in fewer ways than undefended gradients, or on fewer models, is left out: an attack that failed
+    earns no credit.
     """
     found: dict[str, dict[str, Stand]] = {}
+    models: dict[tuple[str, str], set[str]] = {}
     for one in strongest_seen(results):
         of_data = found.setdefault(one["dataset"], {})
         known = of_data.get(one["defense"])
+        models.setdefault((one["dataset"], one["defense"]), set()).add(one["model"])
         if known is None or one["mean"] > known.seen["mean"]:
             of_data[one["defense"]] = Stand(one["defense"], one)
-    return found
+    return {
+        dataset: {
+            name: one for name, one in own.items() if models[dataset, name] >= models.get((dataset, UNDEFENDED), set())
+        }
+        for dataset, own in found.items()
+    }
 
 
 def headline(results: JSON) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from glasshouse.registry import parse_spec
 from glasshouse.reports.figures import INK, MARKERS, THEME, svg
 from glasshouse.reports.grid_balance import Balance, leakage, strongest, strongest_seen
 from glasshouse.types import JSON
+
+ACROSS = 2  # panels of ROC curves in a line
+LINES = ("-", "--", ":")
 
 Point = tuple[float, float]
 #: How leaky a setup is by one measure, with its interval; None where that was not measured.
@@ -71,7 +75,7 @@ def pareto_png(found: Sequence[Balance]) -> bytes:
 
 
 def draw_pareto(found: Sequence[Balance]) -> Any:
-    """A line of panels for each data set: reconstruction by the most perceptual metric, then membership.
+    """A line of panels for each data set and model: reconstruction by the most perceptual metric, then membership.
 
     Each defense stands where the strongest attack on it puts it.
     """
@@ -79,25 +83,67 @@ def draw_pareto(found: Sequence[Balance]) -> Any:
 
     measured = [one for one in strongest(found) if one.accuracy is not None]
     panels = _panels(measured)
-    datasets = list(dict.fromkeys(one.dataset for one in measured))
-    if not panels or not datasets:
+    subjects = list(dict.fromkeys((one.dataset, one.model) for one in measured))
+    if not panels or not subjects:
         return None
+    several = len({model for _, model in subjects}) > 1
     defenses = list(dict.fromkeys(one.defense for one in measured))
-    figure = Figure(figsize=(6.5 * len(panels), 4.2 * len(datasets) + 1.6), layout="constrained")
-    grid = figure.subplots(len(datasets), len(panels), squeeze=False)
-    for line, dataset in zip(grid, datasets, strict=True):
-        own = [one for one in measured if one.dataset == dataset]
+    figure = Figure(figsize=(6.5 * len(panels), 4.2 * len(subjects) + 1.6), layout="constrained")
+    grid = figure.subplots(len(subjects), len(panels), squeeze=False)
+    for line, (dataset, model) in zip(grid, subjects, strict=True):
+        own = [one for one in measured if (one.dataset, one.model) == (dataset, model)]
         for axes, (title, sign, leak) in zip(line, panels, strict=True):
             _panel(axes, own, defenses, leak, sign)
-            axes.set_title(dataset)
+            axes.set_title(f"{dataset}, {model}" if several else dataset)
             axes.set_xlabel("accuracy of the network")
             axes.set_ylabel(title)
             axes.grid(alpha=0.2)
+    _common_legend(figure)
+    return figure
+
+
+def curves(results: JSON) -> str:
+    """ROC curves of membership, a panel for each data set and model, each network by the way to ask that tells more."""
+    asked = [one for one in results.get("probes", []) if one["kind"] == "membership" and one["state"] == "done"]
+    told = [(one, max(one["queries"].values(), key=lambda query: query["auc"]["mean"]).get("roc")) for one in asked]
+    known = [(one, curve) for one, curve in told if curve]
+    if not known:
+        return ""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    subjects = list(dict.fromkeys((one["dataset"], one["model"]) for one, _ in known))
+    recipes = list(dict.fromkeys(one["recipe"] for one, _ in known))
+    down = math.ceil(len(subjects) / ACROSS)
+    with mpl.rc_context(THEME):
+        figure = Figure(figsize=(11, 4.6 * down + 1.2), layout="constrained")
+        panels = dict(zip(subjects, figure.subplots(down, ACROSS, squeeze=False).flat, strict=False))
+        for axes in figure.axes[len(subjects) :]:
+            axes.remove()
+        for one, curve in known:
+            number = recipes.index(one["recipe"])
+            panels[one["dataset"], one["model"]].plot(
+                curve["fpr"],
+                curve["tpr"],
+                LINES[number // 10 % len(LINES)],
+                drawstyle="steps-post",
+                color=f"C{number % 10}",
+                label=one["recipe"],
+            )
+        for (dataset, model), axes in panels.items():
+            axes.axline((0, 0), slope=1, color=INK, lw=0.6, alpha=0.4)
+            axes.set(title=f"{dataset}, {model}", xlim=(0, 1), ylim=(0, 1))
+            axes.set(xlabel="others taken for members", ylabel="members found")
+        _common_legend(figure)
+        return svg(figure)
+
+
+def _common_legend(figure: Any) -> None:
+    """One legend below all panels, each name once."""
     handles = {
         label: mark for axes in figure.axes for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=8, frameon=False)
-    return figure
 
 
 def _panels(found: Sequence[Balance]) -> list[tuple[str, int, Leak]]:

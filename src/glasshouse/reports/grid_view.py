@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scipy.stats import kendalltau
 
+from glasshouse.functional.intervals import share_interval
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
-from glasshouse.reports.grid_balance import PERCEPTUAL
-from glasshouse.reports.view import Cell, cell, columns, inline, short
+from glasshouse.reports.gallery import note
+from glasshouse.reports.grid_balance import PERCEPTUAL, network_of
+from glasshouse.reports.thumbnails import LARGE, inline
+from glasshouse.reports.view import Cell, cell, columns
 from glasshouse.store import Album
 from glasshouse.studies.grid.lines import Line
 from glasshouse.types import JSON
 
 SHOWN = 12  # pictures at each end
 HEADS = ("data", "model", "network", "defense", "attack")
+MEASURES = ("accuracy", "seen", "told apart")
+PEOPLE = "recognised by people"
+ASKED = ("batchnorm", "batch", "labels")  # the end of what reconstructions of one setup have in common
 FEWEST_RANKED = 3  # setups below which two metrics always agree, or never
 
 
@@ -31,12 +38,9 @@ class Sortable:
 
 @dataclass(frozen=True, slots=True)
 class PlaceRow:
-    """One setup of the leaderboard."""
+    """One setup of the leaderboard: what is measured beside metrics, then these."""
 
     names: tuple[str, ...]
-    accuracy: Sortable
-    seen: Sortable
-    told: Sortable
     values: tuple[Sortable, ...]
 
 
@@ -68,33 +72,51 @@ class Leaderboard:
     """Every setup, those where most was seen first; what is the same everywhere is no column, but said once."""
 
     heads: tuple[str, ...]
+    measures: tuple[str, ...]
     same: str
     places: tuple[PlaceRow, ...]
 
 
-def leaderboard(results: JSON) -> Leaderboard:
-    """The leaderboard with the columns that tell its setups apart."""
-    found = _places(results)
+def leaderboard(results: JSON, table: Sequence[Line] = ()) -> Leaderboard:
+    """The leaderboard with the columns that tell its setups apart; reconstructions tell what people recognised."""
+    people = _people(table)
+    found = _places(results, people)
     telling = [at for at in range(len(HEADS)) if len({place.names[at] for place in found}) > 1]
     rows = tuple(replace(place, names=tuple(place.names[at] for at in telling)) for place in found)
     same = [f"{HEADS[at]} {found[0].names[at]}" for at in range(len(HEADS)) if found and at not in telling]
-    return Leaderboard(tuple(HEADS[at] for at in telling), ", ".join(same), rows)
+    measures = (*MEASURES, PEOPLE) if people else MEASURES
+    return Leaderboard(tuple(HEADS[at] for at in telling), measures, ", ".join(same), rows)
 
 
-def _places(results: JSON) -> list[PlaceRow]:
+def _people(table: Sequence[Line]) -> dict[tuple[object, ...], JSON]:
+    """Of the images of each setup that people voted on, the share that they recognised."""
+    votes: dict[tuple[object, ...], list[bool]] = {}
+    for line in table:
+        if line.recognised is not None:
+            votes.setdefault(line.setup, []).append(line.recognised)
+    return {setup: dataclasses.asdict(share_interval(sum(own), len(own))) for setup, own in votes.items()}
+
+
+def _places(results: JSON, people: Mapping[tuple[object, ...], JSON]) -> list[PlaceRow]:
     by_setup: dict[tuple[object, ...], dict[str, JSON]] = {}
     for row in results["rows"]:
         by_setup.setdefault(key(row), {})[row["metric"]] = row
     seen = {key(one): one for one in results["identified"]}
-    found = [_place(rows, seen.get(name), results) for name, rows in by_setup.items()]
-    return sorted(found, key=lambda one: -one.seen.order)
+    found = [_place(rows, seen.get(name), results, people) for name, rows in by_setup.items()]
+    return sorted(found, key=lambda one: -one.values[MEASURES.index("seen")].order)
 
 
-def _place(rows: dict[str, JSON], seen: JSON | None, results: JSON) -> PlaceRow:
+def _place(
+    rows: dict[str, JSON], seen: JSON | None, results: JSON, people: Mapping[tuple[object, ...], JSON]
+) -> PlaceRow:
     first = next(iter(rows.values()))
     names = first["dataset"], first["model"], network(first), first["defense"], first["attack"]
-    values = tuple(_sortable(rows.get(column.metric)) for column in columns(results))
-    return PlaceRow(names, _share(first["accuracy"]), _counted(seen), _counted(seen and seen["told"]), values)
+    threat = first["threat"]
+    setup = *network_of(first), first["defense"], first["attack"], *(threat[name] for name in ASKED)
+    measured = [_share(first["accuracy"]), _counted(seen), _counted(seen and seen["told"])]
+    if people:
+        measured.append(_counted(people[setup]) if setup in people else Sortable(Cell("nobody asked"), -math.inf))
+    return PlaceRow(names, (*measured, *(_sortable(rows.get(column.metric)) for column in columns(results))))
 
 
 def _sortable(row: JSON | None) -> Sortable:
@@ -134,24 +156,26 @@ def _tau(first: dict[tuple[object, ...], float], second: dict[tuple[object, ...]
     return "n/a" if math.isnan(value) else f"{value:.2f}"
 
 
-def extremes(table: Sequence[Line]) -> tuple[list[Line], list[Line], str]:
-    """The reconstructions that show most and least by the most perceptual metric there is, and which that is."""
+def ordered(table: Sequence[Line]) -> tuple[list[Line], str]:
+    """Reconstructions by the most perceptual metric there is, what shows most first, and which metric that is."""
     known = {parse_spec(text)[0]: text for line in table for text, value in line.scores.items() if value is not None}
     name = next((one for one in PERCEPTUAL if one in known), None)
     if name is None:
-        return [], [], ""
+        return [], ""
     sign = 1 if metrics.get(name).leaks_when == "high" else -1
     scored = [(line.scores[known[name]], line) for line in table]
-    ordered = sorted(((sign * value, line) for value, line in scored if value is not None), key=lambda one: -one[0])
-    found = [line for _, line in ordered]
-    return found[:SHOWN], found[SHOWN:][-SHOWN:][::-1], known[name]
+    found = sorted(((sign * value, line) for value, line in scored if value is not None), key=lambda one: -one[0])
+    return [line for _, line in found], known[name]
+
+
+def extremes(found: Sequence[Line]) -> tuple[Sequence[Line], Sequence[Line]]:
+    """Of reconstructions in their order those at both ends."""
+    return found[:SHOWN], found[SHOWN:][-SHOWN:][::-1]
 
 
 def pair(album: Album, line: Line) -> Pair:
     """An original and its reconstruction as pictures within the page."""
-    scores = ", ".join(f"{name} {short(value)}" for name, value in line.scores.items() if value is not None)
-    behind = f"{line.model}, {line.recipe}, epoch {line.epoch}, behind {line.defense}: {scores}"
-    return Pair(inline(album, line.truth), inline(album, line.guess), line.class_name, behind)
+    return Pair(inline(album, line.truth, LARGE), inline(album, line.guess, LARGE), line.class_name, note(line))
 
 
 def cards(results: JSON) -> list[JSON]:

@@ -10,9 +10,12 @@ from markupsafe import Markup
 
 from glasshouse.files import write_atomic
 from glasshouse.reports import figures, view
-from glasshouse.store import Location
+from glasshouse.reports.preview import shuffles
+from glasshouse.reports.thumbnails import inline
+from glasshouse.store import Location, Store, Votes
 from glasshouse.studies.gate import read_results
 from glasshouse.studies.scoring import rule
+from glasshouse.votes.judgement import Judgement, judge_reconstructions
 
 if TYPE_CHECKING:
     from glasshouse.studies.results import AuditResult
@@ -31,22 +34,40 @@ def render(directory: Path) -> str:
     results = read_results(directory)
     head, sentences = view.verdict(results)
     worst = view.worst_image(results)
-    album = Location.of(directory).album
+    location = Location.of(directory)
+    album, people = location.album, _people(location)
     return template("report.html").render(
         results=results,
         settings=results["settings"],
         head=head,
         sentences=sentences,
         columns=view.columns(results),
-        lines=view.lines(results),
+        lines=view.lines(results, people),
         floor={row["metric"]: view.cell(row) for row in results["floor"]},
         rule=rule(results["margins"]),
-        walls=view.walls(results, album),
+        walls=view.walls(results, directory, album, people),
         scatter=Markup(figures.scatter(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
+        people=bool(people),
+        shuffles=shuffles(results["settings"]["defenses"], (one["file"] for one in results["images"]), album),
         worst=worst,
-        worst_truth=view.inline(album, worst["truth"]) if worst else "",
-        worst_guess=view.inline(album, worst["guess"]) if worst else "",
+        worst_truth=inline(album, worst["truth"]) if worst else "",
+        worst_guess=inline(album, worst["guess"]) if worst else "",
     )
+
+
+def _people(location: Location) -> dict[str, Judgement]:
+    """What people said of reconstructions, by their files; nothing where the database did not come along."""
+    if not location.exists():
+        return {}
+    store, votes = Store(location.database), Votes(location.database)
+    try:
+        judged = judge_reconstructions(votes)
+        made = store.reconstructions() if judged else []
+    finally:
+        store.close()
+        votes.close()
+    keys = ((one.file, (one.case_key, one.place)) for one in made)
+    return {file: judged[key] for file, key in keys if key in judged}
 
 
 def template(name: str) -> Template:

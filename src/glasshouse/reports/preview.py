@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import secrets
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,17 @@ import numpy as np
 
 from glasshouse import checks, data
 from glasshouse.data.images import fit, read_image
-from glasshouse.defenses import csvar
+from glasshouse.defenses import Chain, create, csvar
+from glasshouse.defenses.csvar import CSVAR
+from glasshouse.defenses.csvar_exchange import CSVARExchange
 from glasshouse.errors import DataError
 from glasshouse.files import write_atomic
+from glasshouse.reports.thumbnails import pixels_of, png_address
+from glasshouse.store import Album
 
 FIXED = (1, 2, 4, 8)
+PREVIEWED = 3  # images of a study whose shuffle its page shows
+PAGE_KEY = bytes(32)  # of pictures in a page, so that the same study gives the same page
 
 
 def write_preview(image: Path, out: Path, *, size: int | None = None) -> None:
@@ -49,12 +56,7 @@ def draw(pixels: np.ndarray[Any, np.dtype[Any]], key: bytes) -> bytes:
     axes = figure.subplots(3, columns)
     for place in axes.flat:
         place.axis("off")
-    _show(axes[0, 0], pixels, "original")
-    axes[0, 1].imshow(csvar.region_variance(pixels), cmap="viridis")
-    axes[0, 1].set_title(f"variance of {region} px regions")
-    axes[0, 2].imshow(csvar.block_sizes(pixels), cmap="cividis_r")
-    axes[0, 2].set_title(f"blocks of {max(region // 4, 1)} (light) or {max(region // 2, 1)} px")
-    _show(axes[0, 3], csvar.shuffle(pixels, key=key, ids="preview", epoch=0), "shuffled (CSVAR)")
+    _four(axes[0][:4], pixels, key)
     for line, (channel_wise, name) in zip(axes[1:], ((False, "spatial only"), (True, "channel-wise")), strict=True):
         for place, size in zip(line, [*fixed, None], strict=False):
             shuffled = csvar.shuffle(
@@ -64,6 +66,41 @@ def draw(pixels: np.ndarray[Any, np.dtype[Any]], key: bytes) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100, facecolor="white")
     return buffer.getvalue()
+
+
+def shuffles(defenses: Iterable[str], files: Iterable[str], album: Album) -> str:
+    """Heat maps of a study's images as CSVAR sees them, as a data address; empty where no defense shuffles so."""
+    found = [create(text) for text in defenses]
+    links = [link for one in found for link in (one.links if isinstance(one, Chain) else (one,))]
+    if not any(isinstance(link, CSVAR | CSVARExchange) for link in links):
+        return ""
+    chosen = sorted(files)[:PREVIEWED]
+    return png_address(heat_maps([pixels_of(album, file) for file in chosen]))
+
+
+def heat_maps(images: Sequence[np.ndarray[Any, np.dtype[Any]]]) -> bytes:
+    """A line for each image (H, W, C): itself, the variance of its regions, its blocks, and a shuffle, as PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 2.1 * len(images)), layout="constrained")
+    for line, pixels in zip(figure.subplots(len(images), 4, squeeze=False), images, strict=True):
+        _four(line, pixels, PAGE_KEY)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100, facecolor="white", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _four(axes: Sequence[Any], pixels: np.ndarray[Any, np.dtype[Any]], key: bytes) -> None:
+    """Original, variance map, block map and shuffled image."""
+    for place in axes:
+        place.axis("off")
+    region = csvar.region_size(*pixels.shape[:2])
+    _show(axes[0], pixels, "original")
+    axes[1].imshow(csvar.region_variance(pixels), cmap="viridis")
+    axes[1].set_title(f"variance of {region} px regions")
+    axes[2].imshow(csvar.block_sizes(pixels), cmap="cividis_r")
+    axes[2].set_title(f"blocks of {max(region // 4, 1)} (light) or {max(region // 2, 1)} px")
+    _show(axes[3], csvar.shuffle(pixels, key=key, ids="preview", epoch=0), "shuffled (CSVAR)")
 
 
 def _show(axes: Any, pixels: np.ndarray[Any, np.dtype[Any]], title: str) -> None:

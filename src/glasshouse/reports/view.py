@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 
-import numpy as np
-
-from glasshouse.data.images import decode_image
 from glasshouse.defenses import create as create_defense
-from glasshouse.errors import StudyError
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
+from glasshouse.reports.thumbnails import LARGE, SMALL, Room, beside, inline
 from glasshouse.store import Album
-from glasshouse.studies.pictures import to_png
 from glasshouse.studies.rows import TUNED, chosen_settings, why_no_interval
 from glasshouse.types import JSON
+from glasshouse.votes.judgement import Judgement
 
-PICTURE = r"images/[0-9a-f]{24}\.png"
+FIRST = 24  # images that a gallery opens with
+PICTURES = 2_000  # in all galleries of a page, at most: a thousand images and what one attack made of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,7 @@ class Line:
     finished: bool
     seen: str
     told: str
+    people: str
     acts_on: str
     settings: str
     attack_spec: str
@@ -66,6 +65,7 @@ class Picture:
     """One reconstruction in the gallery."""
 
     source: str
+    file: str
     scores: tuple[str, ...]
     seen: bool
 
@@ -81,11 +81,15 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Wall:
-    """A gallery of one condition: a column for each defense and attack, a strip for each image."""
+    """A gallery of one condition: a column for each defense and attack, a strip for each image.
+
+    It opens with ``strips``; ``more`` are smaller pictures, and so many images as ``left_out`` have none.
+    """
 
     title: str
     heads: tuple[tuple[str, str], ...]
     strips: tuple[Strip, ...]
+    more: tuple[Strip, ...]
     left_out: int
 
 
@@ -105,8 +109,12 @@ def columns(results: JSON) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def lines(results: JSON) -> tuple[Line, ...]:
-    """The table, one line per setup."""
+def lines(results: JSON, people: Mapping[str, Judgement]) -> tuple[Line, ...]:
+    """The table, one line per setup; ``people`` is what votes say of reconstructions, by their files."""
+    asked: dict[tuple[str, ...], dict[str, bool]] = {}
+    for one in results["per_image"]:
+        if one["guess"] in people:
+            asked.setdefault(setup_of(one), {})[one["guess"]] = people[one["guess"]].recognised
     seen = {setup_of(one): one for one in results["identified"]}
     by_setup: dict[tuple[str, ...], dict[str, JSON]] = {}
     for row in results["rows"]:
@@ -122,6 +130,7 @@ def lines(results: JSON) -> tuple[Line, ...]:
                 found is not None,
                 f"{len(found['which'])} of {found['images']}" if found else "none finished",
                 f"{round(found['told']['mean'] * found['images'])} of {found['images']}" if found else "",
+                f"{sum(asked[name].values())} of {len(asked[name])}" if name in asked else "nobody asked",
                 create_defense(name[0]).acts_on,
                 chosen_settings(first["attack_spec"], first["threat"]["tuning"]),
                 first["attack_spec"],
@@ -156,41 +165,82 @@ def short(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2g}" if abs(value) < 0.01 else f"{value:.3f}"
 
 
-def walls(results: JSON, album: Album, most: int = 24) -> tuple[Wall, ...]:
+def walls(
+    results: JSON, directory: Path, album: Album, people: Mapping[str, Judgement] = MappingProxyType({})
+) -> tuple[Wall, ...]:
     """Galleries of truth against reconstructions, one for each round and batch-norm mode."""
-    seen = {setup_of(one): set(one["which"]) for one in results["identified"]}
-    conditions: dict[tuple[str, str], dict[tuple[str, str], dict[int, JSON]]] = {}
-    scores: dict[tuple[tuple[str, ...], int], list[str]] = {}
-    labels = {column.metric: column.label for column in columns(results)}
-    truths = {image["place"]: image["file"] for image in results["images"]}
-    names = {image["place"]: f"{image['class_name']} ({image['identity']})" for image in results["images"]}
-    for one in results["per_image"]:
-        name = setup_of(one)
-        conditions.setdefault((name[3], name[4]), {}).setdefault((name[0], name[1]), {})[one["image"]] = one
-        value = "identical" if one["value"] is None else short(one["value"])
-        scores.setdefault((name, one["image"]), []).append(f"{labels[one['metric']]} {value}")
+    hall = _Hall.of(results, directory, album, people)
+    across = sum(1 + len(heads) for heads in hall.conditions.values())
+    shown = max(FIRST, PICTURES // max(across, 1))
+    places = sorted(hall.truths)
     galleries = []
-    for (training, batchnorm), heads in conditions.items():
-        strips = []
-        for image in sorted(truths)[:most]:
-            pictures = []
-            for found in heads.values():
-                one = found.get(image)
-                if one is None:
-                    pictures.append(Picture("", ("not finished",), False))
-                    continue
-                name = setup_of(one)
-                pictures.append(
-                    Picture(
-                        inline(album, one["guess"]),
-                        tuple(scores[name, image]),
-                        image in seen.get(name, ()),
-                    )
-                )
-            strips.append(Strip(inline(album, truths[image]), names[image], tuple(pictures)))
-        left_out = len(truths) - len(strips)
-        galleries.append(Wall(condition(training, batchnorm), tuple(heads), tuple(strips), left_out))
+    for (training, batchnorm), heads in hall.conditions.items():
+        first = tuple(hall.strip(place, heads, LARGE) for place in places[:FIRST])
+        more = tuple(hall.strip(place, heads, SMALL) for place in places[FIRST:shown])
+        left = len(places) - len(first) - len(more)
+        galleries.append(Wall(condition(training, batchnorm), tuple(heads), first, more, left))
     return tuple(galleries)
+
+
+#: What was done to each image by its place, under the defense and attack that it was done by.
+Heads = dict[tuple[str, str], dict[int, JSON]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Hall:
+    """What all galleries of a page are hung from."""
+
+    directory: Path
+    album: Album
+    conditions: dict[tuple[str, str], Heads]
+    truths: dict[int, str]
+    names: dict[int, str]
+    scores: dict[tuple[tuple[str, ...], int], list[str]]
+    seen: dict[tuple[str, ...], set[int]]
+
+    @classmethod
+    def of(cls, results: JSON, directory: Path, album: Album, people: Mapping[str, Judgement]) -> _Hall:
+        conditions: dict[tuple[str, str], Heads] = {}
+        scores: dict[tuple[tuple[str, ...], int], list[str]] = {}
+        votes: dict[tuple[tuple[str, ...], int], list[str]] = {}
+        labels = {column.metric: column.label for column in columns(results)}
+        for one in results["per_image"]:
+            name = setup_of(one)
+            conditions.setdefault((name[3], name[4]), {}).setdefault((name[0], name[1]), {})[one["image"]] = one
+            value = "identical" if one["value"] is None else short(one["value"])
+            scores.setdefault((name, one["image"]), []).append(f"{labels[one['metric']]} {value}")
+            if one["guess"] in people:
+                votes[name, one["image"]] = [told_by(people[one["guess"]])]
+        return cls(
+            directory,
+            album,
+            conditions,
+            {image["place"]: image["file"] for image in results["images"]},
+            {image["place"]: f"{image['class_name']} ({image['identity']})" for image in results["images"]},
+            {name: own + votes.get(name, []) for name, own in scores.items()},
+            {setup_of(one): set(one["which"]) for one in results["identified"]},
+        )
+
+    def strip(self, place: int, heads: Heads, room: Room) -> Strip:
+        """One image and what was made of it, in pictures that take so much room."""
+        pictures = tuple(self._picture(place, found.get(place), room) for found in heads.values())
+        return Strip(inline(self.album, self.truths[place], room), self.names[place], pictures)
+
+    def _picture(self, place: int, one: JSON | None, room: Room) -> Picture:
+        if one is None:
+            return Picture("", "", ("not finished",), False)
+        name = setup_of(one)
+        return Picture(
+            inline(self.album, one["guess"], room),
+            beside(self.directory, self.album, one["guess"]),
+            tuple(self.scores[name, place]),
+            place in self.seen.get(name, ()),
+        )
+
+
+def told_by(judgement: Judgement) -> str:
+    """How many people recognised a reconstruction."""
+    return f"recognised by {judgement.matching} of {judgement.votes} people"
 
 
 def condition(training: str, batchnorm: str) -> str:
@@ -201,23 +251,6 @@ def condition(training: str, batchnorm: str) -> str:
         "train": ", batch norm in train mode (what clients send)",
     }
     return rounds.get(training, f"round {training}").capitalize() + modes.get(batchnorm, "")
-
-
-def inline(album: Album, file: str) -> str:
-    """A study's picture as a data address, so that the page stands alone.
-
-    The name comes from a file that others may have written, so only a study's own pictures are taken, and only
-    what decodes as one.
-    """
-    if not re.fullmatch(PICTURE, file):
-        raise StudyError(f"The results name '{file}', which is no picture of a study: they may be hostile.")
-    return data_address(decode_image(album.read(file), file))
-
-
-def data_address(pixels: np.ndarray) -> str:
-    """8-bit pixels (H, W, C) as a data address of a PNG picture."""
-    content = to_png(pixels)
-    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
 def verdict(results: JSON) -> tuple[str, tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -29,10 +29,15 @@ Audited = Sequence[tuple[nn.Module, BatchNorm]]
 
 @dataclass(frozen=True, slots=True)
 class Suitable:
-    """The attacks that can work, each with the name that tables give it, and why others were left out."""
+    """The attacks that can work, each with the name that tables give it, and why others cannot."""
 
     attacks: list[tuple[str, InversionAttack]]
-    left_out: tuple[str, ...] = ()
+    refused: Mapping[str, CapabilityError | ModelError]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """One line for each attack that cannot work."""
+        return tuple(f"{name}: {error}" for name, error in self.refused.items())
 
 
 def suitable_attacks(plan: Plan, image: ImageSpec, audited: Audited, *, public: int | None = None) -> Suitable:
@@ -40,22 +45,27 @@ def suitable_attacks(plan: Plan, image: ImageSpec, audited: Audited, *, public: 
 
     ``public`` counts the images that the attacker may learn from; None where it has none.
     """
-    found, reasons, why = [], [], None
+    found = fitting_attacks(plan, image, audited, public=public)
+    for name, error in found.refused.items():
+        if plan.attacks != DEFAULT_ATTACKS or not found.attacks:
+            raise error
+        log.warning("%s is left out: %s", name, error)
+    return found
+
+
+def fitting_attacks(plan: Plan, image: ImageSpec, audited: Audited, *, public: int | None = None) -> Suitable:
+    """Those of the plan's attacks that can attack these models; why the others cannot is left to the caller to tell."""
+    found = []
+    refused: dict[str, CapabilityError | ModelError] = {}
     for text in plan.attacks:
         name, attack = _attack(text, plan.steps)
         try:
             _refuse(attack, plan, image, audited, public)
         except (CapabilityError, ModelError) as error:
-            if plan.attacks != DEFAULT_ATTACKS:
-                raise
-            log.warning("%s is left out: %s", name, error)
-            reasons.append(f"{name}: {error}")
-            why = error
-            continue
-        found.append((name, attack))
-    if not found and why is not None:
-        raise why
-    return Suitable(found, tuple(reasons))
+            refused[name] = error
+        else:
+            found.append((name, attack))
+    return Suitable(found, refused)
 
 
 def _refuse(attack: InversionAttack, plan: Plan, image: ImageSpec, audited: Audited, public: int | None) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from glasshouse.errors import VoteError
-from glasshouse.store import Item, Vote
+from glasshouse.store import Item, Vote, Votes
 from glasshouse.store.ballots import check_vote
 from glasshouse.votes.tasks import Task, tasks
 
@@ -64,6 +64,14 @@ def judge(items: Iterable[Item], votes: Iterable[Vote], *, enough: int = ENOUGH)
         for item, cast in given.items()
         if item in known
     }
+
+
+def judge_reconstructions(votes: Votes) -> dict[tuple[str, int], Judgement]:
+    """What people said of reconstructions, by the key of the case and the place of the image."""
+    items = votes.items()
+    judged = judge(items, votes.votes("human"))
+    shown = (item for item in items if item.role == "reconstruction" and item.id in judged)
+    return {(item.case_key, item.place): judged[item.id] for item in shown}
 
 
 def reference(item: Item, about: dict[tuple[str, str], list[str | None]], enough: int = ENOUGH) -> Reference:

@@ -225,7 +225,8 @@ def test_the_page_has_a_balance_of_every_defense_and_status_counts_probes(direct
     balance = page.partition('<table id="balance">')[2].partition("</table>")[0]
     assert balance.count("<tr>") == 1 + len(plan.recipes)
     assert "n/a" in balance
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3  # accuracy beside what was seen, beside both leaks, and ROC curves
+    assert "What CSVAR does to these images" in page
     assert status(plan, directory).probes == Count(done=7, failed=0, left=0)
 
 

@@ -1,4 +1,4 @@
-// Sorting and sliders; the page reads without them.
+// Sorting and choices; the page reads without them.
 const value = (row, column) => {
   const cell = row.cells[column];
   return "order" in cell.dataset ? Number(cell.dataset.order.replace("inf", "Infinity")) : cell.textContent;
@@ -17,7 +17,22 @@ for (const button of document.querySelectorAll("#leaderboard thead button")) {
     body.append(...rows);
   });
 }
-for (const slider of document.querySelectorAll(".pairs input")) {
-  const over = slider.parentElement.querySelector(".over");
-  slider.addEventListener("input", () => { over.style.clipPath = `inset(0 0 0 ${slider.value}%)`; });
+// the gallery opens with as many as a reader takes in, and shows what is chosen
+const STEP = 24;
+const every = [...document.querySelectorAll("#every figure")].map((figure) => [figure, JSON.parse(figure.dataset.facets)]);
+const choices = [...document.querySelectorAll(".choices select")];
+const more = document.getElementById("more");
+let room = STEP;
+const hang = () => {
+  const wanted = choices.map((one) => [Number(one.dataset.facet), one.value]).filter(([, chosen]) => chosen);
+  const chosen = every.filter(([, facets]) => wanted.every(([place, value]) => facets[place] === value));
+  const shown = new Set(chosen.slice(0, room).map(([figure]) => figure));
+  for (const [figure] of every) figure.hidden = !shown.has(figure);
+  more.hidden = chosen.length <= room;
+  document.querySelector(".choices output").textContent = `${shown.size} of ${chosen.length} reconstructions`;
+};
+if (every.length) {
+  for (const one of choices) one.addEventListener("change", () => { room = STEP; hang(); });
+  more.addEventListener("click", () => { room += STEP; hang(); });
+  hang();
 }

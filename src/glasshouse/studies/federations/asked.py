@@ -25,7 +25,6 @@ from glasshouse.training import Samples
 from glasshouse.types import JSON, ImageSpec, Interval
 
 BATCH = 256
-POINTS = 100  # of a ROC curve that is kept
 ENOUGH = 1000  # images of each part for a point of a curve over rounds
 
 
@@ -107,10 +106,9 @@ class Asked:
                 attack = membership_room.create(text)
                 scores = attack(model, asked.images, asked.targets, public=public, rng=rng).numpy()
                 values = measure(scores[:count], scores[count:])
-                curve = roc(scores[:count], scores[count:]).thinned(POINTS)
                 found[f"{text}, {query}"] = {
                     **{name: _estimate_json(value) for name, value in values.items()},
-                    "roc": {"fpr": curve.fpr.tolist(), "tpr": curve.tpr.tolist()},
+                    "roc": roc(scores[:count], scores[count:]).to_json(),
                 }
         return found
 

@@ -25,7 +25,7 @@ from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.study import Victim, expand, public_images_for
 from glasshouse.studies.subjects import Subject
-from glasshouse.studies.suitable import audited_networks, suitable_attacks
+from glasshouse.studies.suitable import audited_networks, fitting_attacks
 from glasshouse.studies.tuning import STEP_FACTORS
 from glasshouse.studies.victim import share
 from glasshouse.types import JSON, no_progress
@@ -140,7 +140,7 @@ def _attacks(grid: Grid, part: _Part) -> list[tuple[str, InversionAttack]]:
     plan = grid.audit(part.dataset, part.model)
     network = own.build(part.model, part.lessons.spec, seed=0).eval()
     audited = audited_networks(plan, [network])
-    return suitable_attacks(plan, part.materials.spec, audited, public=part.materials.public_count).attacks
+    return fitting_attacks(plan, part.materials.spec, audited, public=part.materials.public_count).attacks
 
 
 def _kind(case: Case) -> tuple[str, str]:

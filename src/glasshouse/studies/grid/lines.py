@@ -14,7 +14,7 @@ from glasshouse.studies.grid.results import UNTRAINED
 from glasshouse.studies.grid.targets import spellings_of
 from glasshouse.studies.reading import read_grid
 from glasshouse.studies.scoring import IDENTIFIED, MARGINS, Scores, score_name, shows
-from glasshouse.votes.judgement import Judgement, judge
+from glasshouse.votes.judgement import Judgement, judge_reconstructions
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,6 @@ def _known(grid: Grid, store: Store, votes: Votes) -> _Known:
     singles = {text: metric for text in grid.metrics if isinstance(metric := create(text), Metric)}
     present = {name for _, _, name in scores}
     judges = {text: metric for text in MARGINS if isinstance(metric := create(text), Metric)}
-    items = {item.id: item for item in votes.items() if item.role == "reconstruction"}
-    judged = judge(votes.items(), votes.votes("human"))
     return _Known(
         {one.key: one for one in store.cases() if one.planned},
         {one.place: one for one in store.images()},
@@ -103,7 +101,7 @@ def _known(grid: Grid, store: Store, votes: Votes) -> _Known:
         {place: name for _, place, name in scores if name.startswith(IDENTIFIED)},
         singles,
         {text: metric for text, metric in judges.items() if score_name(metric) in present},
-        {(item.case_key, item.place): judged[item.id] for item in items.values() if item.id in judged},
+        judge_reconstructions(votes),
     )
 
 

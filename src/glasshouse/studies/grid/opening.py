@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from glasshouse.errors import StudyError
+from glasshouse.errors import CapabilityError, ModelError, StudyError
 from glasshouse.files import sweep, write_atomic
 from glasshouse.models.own import build, inspect
 from glasshouse.store import Album, Location, Store
@@ -17,12 +18,15 @@ from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.memory import refuse_too_large
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 from glasshouse.studies.subjects import Subject, refuse_other_images
-from glasshouse.studies.suitable import audited_networks, refuse_lone_values, suitable_attacks
+from glasshouse.studies.suitable import audited_networks, fitting_attacks, refuse_lone_values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opened:
-    """A grid study on disk, all its networks planned: what can be refused has been."""
+    """A grid study on disk, all its networks planned: what can be refused has been.
+
+    ``left_out`` says which attacks cannot work on some of its networks, and why.
+    """
 
     directory: Path
     grid: Grid
@@ -32,6 +36,7 @@ class Opened:
     targets: tuple[Target, ...]
     materials: Mapping[str, Materials]
     subjects: tuple[Subject, ...]
+    left_out: tuple[str, ...]
     root: Path | None
 
 
@@ -57,7 +62,7 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
     subjects: list[Subject] = []
     for name, own in materials.items():
         subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
-    _refuse_useless(grid, lessons, materials)
+    left_out = _refuse_useless(grid, lessons, materials)
     refuse_other_images(location, subjects)
     sweep(directory, directory / "models", directory / "report")
     if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
@@ -68,19 +73,29 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
     store = Store(location.database)
     store.add_images(record for subject in subjects for record in subject.records)
     store.add_targets(described(targets))
-    return Opened(directory, grid, store, album, School(lessons), targets, materials, tuple(subjects), root)
+    return Opened(directory, grid, store, album, School(lessons), targets, materials, tuple(subjects), left_out, root)
 
 
-def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> None:
-    """Refuse what cannot work, on fresh networks: trained ones are of the same shape."""
-    for name in grid.datasets:
-        for model in grid.models:
-            plan = grid.audit(name, model)
-            network = build(model, lessons[name].spec, seed=0).eval()
-            inspect(network, lessons[name].spec)
-            own = materials[name]
-            audited = audited_networks(plan, [network])
-            found = suitable_attacks(plan, own.spec, audited, public=own.public_count).attacks
-            refuse_lone_values(plan, own.spec, audited)
-            if plan.memory is not None:
-                refuse_too_large(found, audited, own.spec, plan.batch, plan.memory)
+def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> tuple[str, ...]:
+    """Refuse what cannot work, on fresh networks, for trained ones are of the same shape; tell what fits some only."""
+    fitting: set[str] = set()
+    refused: dict[str, dict[str, CapabilityError | ModelError]] = {}
+    for name, model in itertools.product(grid.datasets, grid.models):
+        plan = grid.audit(name, model)
+        network = build(model, lessons[name].spec, seed=0).eval()
+        inspect(network, lessons[name].spec)
+        own = materials[name]
+        audited = audited_networks(plan, [network])
+        found = fitting_attacks(plan, own.spec, audited, public=own.public_count)
+        refuse_lone_values(plan, own.spec, audited)
+        if plan.memory is not None:
+            refuse_too_large(found.attacks, audited, own.spec, plan.batch, plan.memory)
+        fitting.update(attack for attack, _ in found.attacks)
+        for attack, error in found.refused.items():
+            refused.setdefault(attack, {}).setdefault(model, error)
+    for attack, errors in refused.items():
+        if attack not in fitting:
+            raise next(iter(errors.values()))
+    return tuple(
+        f"{attack} on {model}: {error}" for attack, errors in refused.items() for model, error in errors.items()
+    )

@@ -33,7 +33,7 @@ from glasshouse.studies.study import (
     refuse_foreign,
 )
 from glasshouse.studies.subjects import Subject
-from glasshouse.studies.suitable import audited_networks, suitable_attacks
+from glasshouse.studies.suitable import audited_networks, fitting_attacks
 from glasshouse.studies.table import Table
 from glasshouse.studies.tuning import tuned_cases
 
@@ -84,7 +84,9 @@ def write_down(opened: Opened, study: Study, running: Running) -> GridResult:
         running.scoring_progress(number + 1, len(opened.subjects))
         tables.append(Table.of(study, subject, known))
     store = opened.store
-    result = collect(opened.grid, opened.directory, tables, opened.targets, store.targets(), store.probes())
+    result = collect(
+        opened.grid, opened.directory, tables, opened.targets, store.targets(), store.probes(), opened.left_out
+    )
     result.save()
     return result
 
@@ -146,7 +148,7 @@ def _cases(
     victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in opened.grid.pairings()}
     audited = audited_networks(plan, [victim.model for own in victims.values() for victim in own])
     held = opened.materials[subject.dataset].public_count
-    attacks = suitable_attacks(plan, subject.image, audited, public=held).attacks
+    attacks = fitting_attacks(plan, subject.image, audited, public=held).attacks
     if plan.memory is not None and audited:
         fitting = images_at_once(audited, subject.image, plan.memory)
         most = min(fitting, choices.together.get("images", fitting))

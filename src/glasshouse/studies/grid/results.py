@@ -76,6 +76,7 @@ class GridResult:
     spent: tuple[Spent, ...]
     failures: tuple[Failed, ...]
     probes: tuple[CaseRecord, ...]
+    left_out: tuple[str, ...]
     pending: int
     seconds: float
     versions: dict[str, str] = field(default_factory=versions)
@@ -105,6 +106,7 @@ class GridResult:
                 {**setup_json(one.setup), **self.origin(one.setup), "images": list(one.images), "reason": one.reason}
                 for one in self.failures
             ],
+            "left_out": list(self.left_out),
             "pending": self.pending,
             "seconds": self.seconds,
             "sources": [dataclasses.asdict(one) for one in self.sources],
@@ -124,6 +126,7 @@ def collect(
     targets: Iterable[Target],
     records: Iterable[CaseRecord],
     probes: Iterable[CaseRecord],
+    left_out: tuple[str, ...] = (),
 ) -> GridResult:
     """Gather the tables of all data sets, and what became of every network and every probe of the plan."""
     found = {record.key: record for record in records}
@@ -140,6 +143,7 @@ def collect(
         spent=tuple(one for table in tables for one in table.spent()),
         failures=tuple(one for table in tables for one in table.failures()),
         probes=tuple(one for one in probes if one.planned),
+        left_out=left_out,
         pending=sum(table.pending() for table in tables),
         seconds=sum(table.seconds() for table in tables),
     )

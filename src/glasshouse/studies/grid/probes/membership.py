@@ -12,7 +12,7 @@ import torch
 
 from glasshouse import membership
 from glasshouse.errors import DataError
-from glasshouse.functional.roc import measure
+from glasshouse.functional.roc import measure, roc
 from glasshouse.membership import Public
 from glasshouse.membership.queries import editions, views
 from glasshouse.studies.grid.plan import FRESH, Grid
@@ -30,6 +30,7 @@ class Membership(Probe):
     """One network, asked about images as they are and, behind a defense of images, about protected ones as well."""
 
     kind: ClassVar[str] = "membership"
+    version: ClassVar[int] = 2  # 1 kept no ROC curve
 
     dataset: str
     model: str
@@ -62,7 +63,7 @@ class Membership(Probe):
         return membership.create(self.attack).version, *guard.versions, *editions(guard)
 
     def measured(self, laboratory: Laboratory, progress: Progress) -> JSON:
-        """For each way to ask: AUC, true positives at 1 % false ones, and how often the network is right."""
+        """For each way to ask: AUC, true positives at 1 % false ones, ROC curve, and how often the network is right."""
         others = laboratory.strangers(self.dataset)
         members = laboratory.members(self.dataset)
         if not len(others.images):
@@ -81,5 +82,8 @@ class Membership(Probe):
                 "test_accuracy": accuracy_interval(view(network), others),
                 **{name: value for name, value in measure(*scores).items() if name in METRICS},
             }
-            found[query] = {name: value and dataclasses.asdict(value) for name, value in values.items()}
+            found[query] = {
+                **{name: value and dataclasses.asdict(value) for name, value in values.items()},
+                "roc": roc(*scores).to_json(),
+            }
         return {"queries": found, "asked": {"members": len(members.images), "others": len(others.images)}}
