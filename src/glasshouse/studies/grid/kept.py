@@ -11,9 +11,14 @@ from glasshouse.studies.grid.targets import Target, Trained, is_whole, weights_f
 
 
 def keep(directory: Path, store: Store, target: Target, trained: Trained) -> None:
-    """Write the weights first and the target last, so that a target that is there has its weights."""
+    """Write the weights first and the target last, so that a target that is there has its weights.
+
+    Networks of one seed are the same before training: what is there is not written again.
+    """
     for content in trained.weights.values():
-        write_atomic(weights_file(directory, weights_name(content)), content)
+        file = weights_file(directory, weights_name(content))
+        if not is_whole(file):
+            write_atomic(file, content)
     store.finish_target(target.key(), trained.facts())
 
 
