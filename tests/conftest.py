@@ -171,6 +171,8 @@ def started(forks: ForkServerContext, tmp_path_factory: pytest.TempPathFactory) 
     def start(program: str, *words: str, **environment: str) -> Started:
         folder = tmp_path_factory.mktemp("printed")
         printed = {name: str(folder / name) for name in ("out", "errors")}
+        for file in printed.values():
+            Path(file).touch()  # a kill may come before the process has opened them
         given = {"program": program, "words": ["glasshouse", *words], **printed}
         process = forks.Process(target=exec, args=(RUN, {**given, "environment": {**os.environ, **environment}}))
         process.start()

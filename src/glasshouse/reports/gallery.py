@@ -12,6 +12,7 @@ from glasshouse.store import Album
 from glasshouse.studies.grid.lines import Line
 
 MOST = 1_000  # reconstructions on one page
+AT_TRAINING = ",at=training"  # how a recipe writes a defense of gradients
 FACETS = ("dataset", "model", "recipe", "defense", "attack", "seen")
 
 
@@ -40,32 +41,36 @@ class Gallery:
 def gallery(directory: Path, album: Album, ordered: Sequence[Line]) -> Gallery:
     """The gallery of reconstructions in the order given; where there are too many, of the first images alone."""
     shown = _first_images(ordered)
-    files = {line.truth: place for place, line in reversed(list(enumerate(shown)))}
-    truths = {file: place for place, file in enumerate(sorted(files, key=lambda file: files[file]))}
+    choices = {name: tuple(sorted({_facet(line, name) for line in shown})) for name in FACETS}
+    several = {name: values for name, values in choices.items() if len(values) > 1}
+    truths = {file: place for place, file in enumerate(dict.fromkeys(line.truth for line in shown))}
     exhibits = tuple(
         Exhibit(
             truths[line.truth],
             inline(album, line.guess, SMALL),
             beside(directory, album, line.guess),
             line.class_name,
-            note(line),
+            note(line, tuple(several)),
             tuple(_facet(line, name) for name in FACETS),
         )
         for line in shown
     )
-    choices = {
-        name: tuple(dict.fromkeys(sorted(one.facets[place] for one in exhibits))) for place, name in enumerate(FACETS)
-    }
-    several = {name: values for name, values in choices.items() if len(values) > 1}
     return Gallery(tuple(inline(album, file, SMALL) for file in truths), exhibits, several, len(ordered) - len(shown))
 
 
-def note(line: Line) -> str:
-    """What a reconstruction is of, what it scores, and what people said of it."""
+def note(line: Line, telling: Sequence[str] = FACETS) -> str:
+    """What a reconstruction is of in words that tell it from others, what it scores, and what people said of it."""
+    words = {
+        "model": line.model,
+        "recipe": f"trained with {line.recipe}, {line.epoch} epochs" if line.epoch else "before training",
+        "defense": f"behind {line.defense}",
+        "attack": line.attack.partition(":")[0] + (" (tuned)" if line.tuned else ""),
+    }
+    if line.recipe.removesuffix(AT_TRAINING) == line.defense:
+        words["recipe"] = f"{line.epoch} epochs"
     scores = [f"{name} {short(value)}" for name, value in line.scores.items() if value is not None]
     people = [f"recognised by {line.votes_matching} of {line.votes} people"] if line.votes else []
-    behind = f"{line.model}, {line.recipe}, epoch {line.epoch}, behind {line.defense}, {line.attack}"
-    return f"{behind}: {', '.join(scores + people)}"
+    return f"{', '.join(words[name] for name in words if name in telling)}: {', '.join(scores + people)}"
 
 
 def _first_images(ordered: Sequence[Line]) -> list[Line]:

@@ -82,7 +82,7 @@ def heat_maps(images: Sequence[np.ndarray[Any, np.dtype[Any]]]) -> bytes:
     """A line for each image (H, W, C): itself, the variance of its regions, its blocks, and a shuffle, as PNG."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 2.1 * len(images)), layout="constrained")
+    figure = Figure(figsize=(11, 2.9 * len(images)), layout="constrained")
     for line, pixels in zip(figure.subplots(len(images), 4, squeeze=False), images, strict=True):
         _four(line, pixels, PAGE_KEY)
     buffer = io.BytesIO()
