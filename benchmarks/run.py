@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def processor_seconds() -> tuple[float, float, float]:
-    """Seconds by the clock, of all processors at work, and of them by this benchmark and processes that it ended."""
+    """Seconds by the clock, of all processors at work, and of them by this benchmark and the processes it started."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     own = sum(one.ru_utime + one.ru_stime for one in used)
     stat = Path("/proc/stat")
@@ -65,7 +65,21 @@ def processor_seconds() -> tuple[float, float, float]:
         return time.perf_counter(), math.nan, own
     fields = [int(field) for field in stat.read_text().splitlines()[0].split()[1:9]]
     idle, waiting = fields[3], fields[4]
-    return time.perf_counter(), (sum(fields) - idle - waiting) / os.sysconf("SC_CLK_TCK"), own
+    ticks = os.sysconf("SC_CLK_TCK")
+    return time.perf_counter(), (sum(fields) - idle - waiting) / ticks, own + living_children() / ticks
+
+
+def living_children() -> int:
+    """Ticks of processes that this one started and that still run, as the server that forks workers, with theirs."""
+    spent = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(fields[1]) == os.getpid():
+            spent += sum(map(int, fields[11:15]))
+    return spent
 
 
 def other_work(began: tuple[float, float, float], ended: tuple[float, float, float], unseen: float) -> str:
