@@ -18,6 +18,7 @@ from glasshouse.studies import tuning
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.calibration import named_images, public_images
 from glasshouse.studies.choices import CHOICES_FILE, Choices
+from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.materials import from_dataset, from_tensors
 
 
@@ -157,3 +158,22 @@ def test_minutes_stop_between_attacks_and_keep_what_was_chosen(quick, tmp_path, 
     assert (summary.done, summary.left, again.pending) == (4, 0, 0)
     assert kept.items() <= again.choices["tuning"].items()
     assert {row.setup.attack for row in again.rows} == {"invgrad:steps=4 (tuned)"}
+
+
+def test_a_grid_counts_the_searches_of_all_its_models_and_data_sets_as_one(quick, grid, tmp_path):
+    tuned = dataclasses.replace(
+        grid,
+        datasets=("digits",),
+        models=("lenet:width=4", "mlp:width=4"),
+        recipes=("none",),
+        epochs=1,
+        checkpoints=(1,),
+        images=1,
+        attacks=("invgrad:steps=2",),
+        metrics=("mse",),
+        tune=True,
+        practice=1,
+    )
+    told = []
+    carry_out(tuned, tmp_path, Running(tuning_progress=lambda done, total: told.append((done, total))))
+    assert told == [(0, 2), (1, 2), (1, 2), (2, 2)]

@@ -70,9 +70,7 @@ def tuned_cases(
     are, so that they count as to be done; nothing attacks them, because the time is over.
     """
     practice = PracticeBench(bench.directory, bench.pictures, bench.images, bench.specs, bench.module, public=public)
-    groups: dict[str, Case] = {}
-    for case in cases:
-        groups.setdefault(_group(case, public, fixed_steps), case)
+    groups = search_groups(cases, public, fixed_steps=fixed_steps)
     for done, (key, case) in enumerate(groups.items()):
         progress(done, len(groups))
         if key not in choices.tuning and time.monotonic() < deadline:
@@ -83,6 +81,14 @@ def tuned_cases(
     if left:
         log.warning("The time is over: %d of %d attacks are not tuned yet, and are left for later.", left, len(groups))
     return [_settled(case, choices.tuning.get(_group(case, public, fixed_steps))) for case in cases]
+
+
+def search_groups(cases: Sequence[Case], public: Public, *, fixed_steps: bool) -> dict[str, Case]:
+    """One case of each group that is attacked with the same settings, by the group's key: each is one search."""
+    groups: dict[str, Case] = {}
+    for case in cases:
+        groups.setdefault(_group(case, public, fixed_steps), case)
+    return groups
 
 
 def search(attack: InversionAttack, loss: Loss, *, fixed_steps: bool) -> tuple[InversionAttack, list[JSON]]:

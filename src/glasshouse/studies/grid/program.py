@@ -10,7 +10,7 @@ from pathlib import Path
 from glasshouse.attacks.base import InversionAttack
 from glasshouse.studies.audit import Running, attack, owned
 from glasshouse.studies.bench import Bench
-from glasshouse.studies.calibration import named_images, public_images
+from glasshouse.studies.calibration import Public, named_images, public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.grid.kept import keep, lost
@@ -21,6 +21,7 @@ from glasshouse.studies.grid.results import GridResult, collect
 from glasshouse.studies.grid.targets import weights_file
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
+from glasshouse.studies.plan import Plan
 from glasshouse.studies.public import save_public
 from glasshouse.studies.runner import Summary, singly, work_off
 from glasshouse.studies.scoring import measures, score
@@ -35,7 +36,7 @@ from glasshouse.studies.study import (
 from glasshouse.studies.subjects import Subject
 from glasshouse.studies.suitable import audited_networks, fitting_attacks
 from glasshouse.studies.table import Table
-from glasshouse.studies.tuning import tuned_cases
+from glasshouse.studies.tuning import TuningProgress, search_groups, tuned_cases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,25 +126,45 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
         tuple(record for subject in opened.subjects for record in subject.records),
         {subject.dataset: subject.image for subject in opened.subjects},
     )
+    parts = [_part(opened, subject, model, choices) for subject in opened.subjects for model in opened.grid.models]
+    total = sum(part.searches for part in parts)
     cases: dict[str, Case] = {}
-    for subject in opened.subjects:
-        for model in opened.grid.models:
-            for case in _cases(opened, subject, model, bench, choices, running, deadline):
-                cases.setdefault(case.key(), case)
+    before = 0
+    for part in parts:
+
+        def tuned(done: float, _: int, before: int = before) -> None:
+            running.tuning_progress(before + done, total)
+
+        for case in part.settled(bench, choices, tuned, deadline):
+            cases.setdefault(case.key(), case)
+        before += part.searches
     opened.store.add_cases((key, case.described()) for key, case in cases.items())
     return Study(opened.directory, opened.store, opened.album, tuple(cases.values()), bench, opened.subjects, choices)
 
 
-def _cases(
-    opened: Opened,
-    subject: Subject,
-    model: str,
-    bench: Bench,
-    choices: Choices,
-    running: Running,
-    deadline: float,
-) -> Sequence[Case]:
-    """The cases of one model on one data set, tuned where the plan says so."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The cases of one model on one data set, and the public images that its attacks are tuned on, if they are."""
+
+    cases: Sequence[Case]
+    practice: Public | None
+
+    @property
+    def searches(self) -> int:
+        """How many attacks are tuned."""
+        return 0 if self.practice is None else len(search_groups(self.cases, self.practice, fixed_steps=False))
+
+    def settled(self, bench: Bench, choices: Choices, progress: TuningProgress, deadline: float) -> Sequence[Case]:
+        """The cases as they are worked on."""
+        if self.practice is None:
+            return self.cases
+        return tuned_cases(
+            self.cases, bench, self.practice, choices, fixed_steps=False, progress=progress, deadline=deadline
+        )
+
+
+def _part(opened: Opened, subject: Subject, model: str, choices: Choices) -> _Part:
+    """Expand the plan for one model on one data set."""
     plan = opened.grid.audit(subject.dataset, model)
     victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in opened.grid.pairings()}
     audited = audited_networks(plan, [victim.model for own in victims.values() for victim in own])
@@ -163,22 +184,16 @@ def _cases(
             replace(plan, defenses=defenses), attacks, victims[recipes], subject.records, architecture, public
         )
     ]
-    if not plan.tune:
-        return expanded
+    return _Part(expanded, _practice(opened, subject, plan) if plan.tune else None)
+
+
+def _practice(opened: Opened, subject: Subject, plan: Plan) -> Public:
+    """Public images of a data set that nobody attacks and no network was trained on."""
     own = opened.materials[subject.dataset]
     count, seed = max(opened.grid.practice, plan.batch), plan.seed + 1
     trained = opened.school.lessons[subject.dataset].training()[0]
-    practice = named_images(own, count, seed, trained=trained) or public_images(
+    return named_images(own, count, seed, trained=trained) or public_images(
         subject.dataset, own, count, seed, root=opened.root, trained=trained
-    )
-    return tuned_cases(
-        expanded,
-        bench,
-        practice,
-        choices,
-        fixed_steps=False,
-        progress=running.tuning_progress,
-        deadline=deadline,
     )
 
 
