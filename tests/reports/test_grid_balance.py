@@ -140,12 +140,25 @@ def _without_ids(picture):
 
 def test_an_attack_that_failed_earns_no_credit(attacked_twice):
     weak = {**setup("csvar", "csvar"), "attack": "weak"}
-    attacked_twice["rows"].append({**weak, "metric": "semsim", **value(1.0)})
+    failed = {**setup("csvar", "csvar"), "mean": None, "low": None, "high": None, "images": 0, "reason": "too hard"}
+    attacked_twice["rows"] += [{**weak, "metric": "semsim", **value(1.0)}, {**failed, "metric": "semsim"}]
     attacked_twice["identified"].append({**weak, **value(0.0), "accuracy": 0.4})
     _, hidden = strongest(balances(attacked_twice))
     assert (hidden.seen, hidden.metrics["semsim"]) == (None, None)
     assert [one["defense"] for one in strongest_seen(attacked_twice)] == ["none"]
-    assert not any("csvar" in sentence for sentence in advice(attacked_twice))
+    assert [one for one in advice(attacked_twice) if "csvar" in one] == [
+        "d: not judged, because an attack on it failed or is still to come: csvar."
+    ]
+
+
+def test_an_attack_that_failed_on_some_images_earns_no_credit_either(attacked_twice):
+    for name, images in (("a", 7), ("weak", 8)):
+        one = {**setup("csvar", "csvar"), "attack": name}
+        attacked_twice["rows"].append({**one, "metric": "semsim", **value(1.0), "images": images})
+        attacked_twice["identified"].append({**one, **value(0.0), "images": images, "accuracy": 0.4})
+    assert strongest(balances(attacked_twice))[1].seen is None
+    attacked_twice["identified"][-2]["images"] = 8
+    assert strongest(balances(attacked_twice))[1].seen["mean"] == 0
 
 
 def test_each_metric_takes_the_attack_that_does_best_by_it(attacked_twice):

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from glasshouse.reports.thumbnails import SMALL, beside, inline
+from glasshouse.errors import PictureError
+from glasshouse.reports.thumbnails import SMALL, beside, data_address, pixels_of
 from glasshouse.reports.view import short
 from glasshouse.store import Album
 from glasshouse.studies.grid.lines import Line
 
 MOST = 1_000  # reconstructions on one page
 AT_TRAINING = ",at=training"  # how a recipe writes a defense of gradients
-FACETS = ("dataset", "model", "recipe", "defense", "attack", "seen")
+FACETS = ("dataset", "model", "recipe", "training_seed", "epoch", "defense", "attack", "batchnorm", "seen")
+HEADS = {"dataset": "data", "training_seed": "seed", "batchnorm": "batch norm"}  # where a field has another name
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One reconstruction: ``truth`` counts the originals, ``guess`` is a data address, ``file`` the whole picture."""
+    """One reconstruction: ``truth`` counts the originals, ``guess`` is a data address, ``file`` the whole picture.
+
+    ``ratio`` is that of its sides; a picture that is lost is empty.
+    """
 
     truth: int
     guess: str
+    ratio: str
     file: str
     title: str
     note: str
@@ -44,50 +52,62 @@ def gallery(directory: Path, album: Album, ordered: Sequence[Line]) -> Gallery:
     choices = {name: tuple(sorted({_facet(line, name) for line in shown})) for name in FACETS}
     several = {name: values for name, values in choices.items() if len(values) > 1}
     truths = {file: place for place, file in enumerate(dict.fromkeys(line.truth for line in shown))}
-    exhibits = tuple(
-        Exhibit(
-            truths[line.truth],
-            inline(album, line.guess, SMALL),
-            beside(directory, album, line.guess),
-            line.class_name,
-            note(line, tuple(several)),
-            tuple(_facet(line, name) for name in FACETS),
-        )
-        for line in shown
-    )
-    return Gallery(tuple(inline(album, file, SMALL) for file in truths), exhibits, several, len(ordered) - len(shown))
+    exhibits = []
+    for line in shown:
+        guess, ratio = _picture(album, line.guess)
+        facets = tuple(_facet(line, name) for name in FACETS)
+        file = beside(directory, album, line.guess)
+        words = note(line, tuple(several))
+        exhibits.append(Exhibit(truths[line.truth], guess, ratio, file, line.class_name, words, facets))
+    originals = tuple(_picture(album, file)[0] for file in truths)
+    return Gallery(originals, tuple(exhibits), several, len(ordered) - len(shown))
+
+
+def _picture(album: Album, file: str) -> tuple[str, str]:
+    """A thumbnail and the ratio of its sides; one that is lost must not cost the others."""
+    try:
+        pixels = pixels_of(album, file)
+    except PictureError:
+        return "", "1"
+    return data_address(pixels, SMALL), f"{pixels.shape[1]} / {pixels.shape[0]}"
 
 
 def note(line: Line, telling: Sequence[str] = FACETS) -> str:
     """What a reconstruction is of in words that tell it from others, what it scores, and what people said of it."""
     words = {
         "model": line.model,
-        "recipe": f"trained with {line.recipe}, {line.epoch} epochs" if line.epoch else "before training",
+        "recipe": f"trained with {line.recipe}",
+        "training_seed": f"seed {line.training_seed}",
+        "epoch": f"{line.epoch} epochs",
         "defense": f"behind {line.defense}",
         "attack": line.attack.partition(":")[0] + (" (tuned)" if line.tuned else ""),
+        "batchnorm": f"batch norm in {line.batchnorm} mode",
     }
     if line.recipe.removesuffix(AT_TRAINING) == line.defense:
-        words["recipe"] = f"{line.epoch} epochs"
-    scores = [f"{name} {short(value)}" for name, value in line.scores.items() if value is not None]
+        del words["recipe"]
+    values = {name: value for name, value in line.scores.items() if value is not None}
+    scores = [f"{name} {short(value) if math.isfinite(value) else 'identical'}" for name, value in values.items()]
     people = [f"recognised by {line.votes_matching} of {line.votes} people"] if line.votes else []
     return f"{', '.join(words[name] for name in words if name in telling)}: {', '.join(scores + people)}"
 
 
-def _first_images(ordered: Sequence[Line]) -> list[Line]:
-    """All that was made of so many images as there is room for."""
-    found: dict[int, int] = {}
+def _first_images(ordered: Sequence[Line]) -> Sequence[Line]:
+    """All that was made of so many images as there is room for, of each data set as many."""
+    counts: dict[str, dict[int, int]] = {}
     for line in ordered:
-        found[line.image] = found.get(line.image, 0) + 1
+        own = counts.setdefault(line.dataset, {})
+        own[line.image] = own.get(line.image, 0) + 1
+    queues = [sorted(own.items()) for own in counts.values()]
     shown: set[int] = set()
     room = MOST
-    for image in sorted(found):
-        if found[image] > room:
+    for image, count in (one for turn in itertools.zip_longest(*queues) for one in turn if one is not None):
+        if count > room:
             break
         shown.add(image)
-        room -= found[image]
-    return [line for line in ordered if line.image in shown]
+        room -= count
+    # of one image alone there may be more than there is room for
+    return [line for line in ordered if line.image in shown] if shown else ordered[:MOST]
 
 
 def _facet(line: Line, name: str) -> str:
-    value = getattr(line, name)
-    return {True: "seen", False: "not seen"}[value] if isinstance(value, bool) else str(value)
+    return ("seen" if line.seen else "not seen") if name == "seen" else str(getattr(line, name))

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from glasshouse.files import write_atomic
 from glasshouse.reports import grid_advice, grid_balance, grid_figures, grid_view
-from glasshouse.reports.gallery import FACETS, gallery
+from glasshouse.reports.gallery import FACETS, HEADS, gallery
 from glasshouse.reports.page import template
 from glasshouse.reports.preview import shuffles
 from glasshouse.reports.view import columns
@@ -57,6 +57,7 @@ def render(directory: Path) -> str:
         ],
         gallery=gallery(directory, album, found),
         facets=FACETS,
+        facet_heads=HEADS,
         curves=Markup(grid_figures.curves(results)),  # noqa: S704 - as above
         shuffles=shuffles(results["settings"]["defenses"], {line.truth for line in table}, album),
         cards=grid_view.cards(results),

@@ -9,10 +9,13 @@ from glasshouse.reports.grid_balance import UNDEFENDED, strongest_seen
 from glasshouse.reports.view import untuned
 from glasshouse.types import JSON
 
+#: A data set and a model: defenses are compared on these alone.
+Ground = tuple[str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """How one defense stands on one data set: the worst that was seen behind it, and the accuracy that goes with it."""
+    """How one defense stands: the worst that was seen behind it, and the accuracy that goes with it."""
 
     defense: str
     seen: JSON
@@ -24,26 +27,43 @@ class Stand:
         return "unknown" if value is None else f"{value:.0%}"
 
 
-def stands(results: JSON) -> dict[str, dict[str, Stand]]:
-    """For each data set, the worst case behind each defense, whatever the network and the attack.
+def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
+    """For each data set and model the worst case behind each defense, whatever the seed, epoch and attack.
 
-    What was attacked in fewer ways than undefended gradients, or on fewer models, is left out: an attack that failed
-    earns no credit.
+    What was attacked in fewer ways than undefended gradients, on fewer images or on fewer networks is left out: an
+    attack that failed earns no credit.
     """
-    found: dict[str, dict[str, Stand]] = {}
-    models: dict[tuple[str, str], set[str]] = {}
+    found: dict[Ground, dict[str, Stand]] = {}
+    networks: dict[tuple[Ground, str], set[tuple[object, ...]]] = {}
+    paired = results["settings"]["paired"]
     for one in strongest_seen(results):
-        of_data = found.setdefault(one["dataset"], {})
-        known = of_data.get(one["defense"])
-        models.setdefault((one["dataset"], one["defense"]), set()).add(one["model"])
+        ground = one["dataset"], one["model"]
+        known = found.setdefault(ground, {}).get(one["defense"])
+        networks.setdefault((ground, one["defense"]), set()).add(_network(one, paired))
         if known is None or one["mean"] > known.seen["mean"]:
-            of_data[one["defense"]] = Stand(one["defense"], one)
+            found[ground][one["defense"]] = Stand(one["defense"], one)
     return {
-        dataset: {
-            name: one for name, one in own.items() if models[dataset, name] >= models.get((dataset, UNDEFENDED), set())
+        ground: {
+            name: one
+            for name, one in own.items()
+            if networks[ground, name] >= networks.get((ground, UNDEFENDED), set())
         }
-        for dataset, own in found.items()
+        for ground, own in found.items()
     }
+
+
+def _network(one: JSON, paired: bool) -> tuple[object, ...]:
+    """What networks behind different defenses have in common; a recipe only where all defenses have the same ones."""
+    recipe = "" if paired else one["recipe"]
+    return recipe, one["training_seed"], one["epoch"], one["threat"]["batchnorm"]
+
+
+def _attacked(results: JSON) -> dict[Ground, list[str]]:
+    """Every defense that something is known of, by data set and model."""
+    found: dict[Ground, dict[str, None]] = {}
+    for one in (*results["rows"], *results["identified"]):
+        found.setdefault((one["dataset"], one["model"]), {})[one["defense"]] = None
+    return {ground: list(names) for ground, names in found.items()}
 
 
 def headline(results: JSON) -> str:
@@ -61,8 +81,20 @@ def headline(results: JSON) -> str:
 
 
 def advice(results: JSON) -> list[str]:
-    """What to do on each data set, from the worst case behind each defense."""
-    return [sentence for dataset, found in stands(results).items() for sentence in _advice(dataset, found)]
+    """What to do on each data set and model, from the worst case behind each defense."""
+    known, attacked = stands(results), _attacked(results)
+    several = len({model for _, model in attacked}) > 1
+    told: list[str] = []
+    for (dataset, model), names in attacked.items():
+        title = f"{dataset}, {model}" if several else dataset
+        found = known.get((dataset, model), {})
+        told += _advice(title, found)
+        unjudged = [name for name in names if name not in found]
+        if unjudged:
+            told.append(
+                f"{title}: not judged, because an attack on it failed or is still to come: {', '.join(unjudged)}."
+            )
+    return told
 
 
 def _advice(dataset: str, found: dict[str, Stand]) -> Iterator[str]:

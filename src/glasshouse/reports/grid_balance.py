@@ -121,7 +121,7 @@ def strongest(found: Sequence[Balance]) -> list[Balance]:
     setups: dict[Setup, list[Balance]] = {}
     for one in found:
         setups.setdefault((one.dataset, one.model, one.network, one.defense), []).append(one)
-    full = complete({setup: {one.attack for one in own} for setup, own in setups.items()})
+    full = complete({setup: {one.attack: _images(one.seen) for one in own} for setup, own in setups.items()})
     return [_worst(own) if setup in full else _unknown(own[0]) for setup, own in setups.items()]
 
 
@@ -130,17 +130,32 @@ def strongest_seen(results: JSON) -> list[JSON]:
     setups: dict[Setup, list[JSON]] = {}
     for one in results["identified"]:
         setups.setdefault((*network_of(one), one["defense"]), []).append(one)
-    full = complete({setup: {one["attack"] for one in own} for setup, own in setups.items()})
+    full = complete({setup: {one["attack"]: _images(one) for one in own} for setup, own in setups.items()})
     return [max(own, key=lambda one: float(one["mean"])) for setup, own in setups.items() if setup in full]
 
 
-def complete(attacks: Mapping[Setup, set[str]]) -> set[Setup]:
-    """The setups that every attack was done on that was done undefended on the same data and model."""
-    wanted: dict[tuple[object, ...], set[str]] = {}
-    for setup, names in attacks.items():
+def complete(done: Mapping[Setup, Mapping[str, int]]) -> set[Setup]:
+    """The setups that every attack was done on that was done undefended on the same data and model, on as many images.
+
+    ``done`` counts the images of each attack on each setup: what failed on some images may have failed on those that
+    show most.
+    """
+    wanted: dict[tuple[object, ...], dict[str, int]] = {}
+    for setup, attacks in done.items():
         if setup[-1] == UNDEFENDED:
-            wanted.setdefault(setup[:2], set()).update(map(_untuned, names))
-    return {setup for setup, names in attacks.items() if wanted.get(setup[:2], set()) <= set(map(_untuned, names))}
+            known = wanted.setdefault(setup[:2], {})
+            known.update({_untuned(name): max(count, known.get(_untuned(name), 0)) for name, count in attacks.items()})
+    return {setup for setup, attacks in done.items() if _covers(attacks, wanted.get(setup[:2], {}))}
+
+
+def _covers(attacks: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
+    counts = {_untuned(name): count for name, count in attacks.items()}
+    return all(counts.get(name, 0) >= count for name, count in wanted.items())
+
+
+def _images(seen: JSON | None) -> int:
+    """How many images a share is of; none where nothing was finished."""
+    return 0 if seen is None else int(seen["images"])
 
 
 def _untuned(attack: str) -> str:
@@ -210,7 +225,7 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
     setups = {
         (row["attack"], row["threat"]["batchnorm"]): row
         for row in results["rows"]
-        if network_of(row) == name and row["defense"] == defense
+        if network_of(row) == name and row["defense"] == defense and row["images"]
     }
     queries = probes.membership.get(name, {})
     asked = max(queries, key=lambda query: queries[query]["test_accuracy"]["mean"], default="clean")

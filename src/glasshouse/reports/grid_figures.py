@@ -13,7 +13,7 @@ from glasshouse.reports.figures import INK, MARKERS, THEME, svg
 from glasshouse.reports.grid_balance import Balance, leakage, strongest, strongest_seen
 from glasshouse.types import JSON
 
-ACROSS = 2  # panels of ROC curves in a line
+ACROSS = 2  # panels in a line
 LINES = ("-", "--", ":")
 
 Point = tuple[float, float]
@@ -22,7 +22,10 @@ Leak = Callable[[Balance], JSON | None]
 
 
 def tradeoff(results: JSON) -> str:
-    """Every network by its accuracy and what the strongest attack saw of it, with the front that no other beats."""
+    """Every network by its accuracy and what the strongest attack saw of it, with the front that no other beats.
+
+    Data sets and models have panels of their own: an accuracy on one says nothing of another.
+    """
     points = [one for one in strongest_seen(results) if one["accuracy"] is not None]
     if not points:
         return ""
@@ -30,21 +33,35 @@ def tradeoff(results: JSON) -> str:
     from matplotlib.figure import Figure
 
     defenses = list(dict.fromkeys(one["defense"] for one in points))
+    subjects = list(dict.fromkeys((one["dataset"], one["model"]) for one in points))
     with mpl.rc_context(THEME):
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        axes = figure.add_subplot()
-        for number, defense in enumerate(defenses):
-            own = [(one["accuracy"], one["mean"]) for one in points if one["defense"] == defense]
-            marker = MARKERS[number // 10 % len(MARKERS)]
-            axes.plot(*zip(*own, strict=True), marker, color=f"C{number % 10}", alpha=0.8, label=defense)
-        best = front([(one["accuracy"], one["mean"]) for one in points])
-        axes.plot(*zip(*best, strict=True), "-", color=INK, alpha=0.5, label="nothing is better in both")
-        axes.set_xlabel("accuracy of the network")
-        axes.set_ylabel("share of images seen")
-        axes.set_ylim(-0.05, 1.05)
-        axes.grid(alpha=0.2, color=INK)
-        axes.legend(fontsize="small", frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+        figure = Figure(layout="constrained")
+        for (dataset, model), axes in _side_by_side(figure, subjects).items():
+            alike = [one for one in points if (one["dataset"], one["model"]) == (dataset, model)]
+            for number, defense in enumerate(defenses):
+                own = [(one["accuracy"], one["mean"]) for one in alike if one["defense"] == defense]
+                if own:
+                    marker = MARKERS[number // 10 % len(MARKERS)]
+                    axes.plot(*zip(*own, strict=True), marker, color=f"C{number % 10}", alpha=0.8, label=defense)
+            best = front([(one["accuracy"], one["mean"]) for one in alike])
+            axes.plot(*zip(*best, strict=True), "-", color=INK, alpha=0.5, label="nothing is better in both")
+            axes.set(title=f"{dataset}, {model}", ylim=(-0.05, 1.05))
+            axes.set(xlabel="accuracy of the network", ylabel="share of images seen")
+            axes.grid(alpha=0.2, color=INK)
+        _common_legend(figure)
         return svg(figure)
+
+
+def _side_by_side(figure: Any, subjects: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Any]:
+    """A panel for each data set and model."""
+    across = min(ACROSS, len(subjects))
+    down = math.ceil(len(subjects) / across)
+    figure.set_size_inches(8 if across == 1 else 11, 4.6 * down + 1.2)
+    panels = figure.subplots(down, across, squeeze=False).flat
+    found = dict(zip(subjects, panels, strict=False))
+    for axes in figure.axes[len(subjects) :]:
+        axes.remove()
+    return found
 
 
 def front(points: Sequence[Point]) -> list[Point]:
@@ -114,12 +131,9 @@ def curves(results: JSON) -> str:
 
     subjects = list(dict.fromkeys((one["dataset"], one["model"]) for one, _ in known))
     recipes = list(dict.fromkeys(one["recipe"] for one, _ in known))
-    down = math.ceil(len(subjects) / ACROSS)
     with mpl.rc_context(THEME):
-        figure = Figure(figsize=(11, 4.6 * down + 1.2), layout="constrained")
-        panels = dict(zip(subjects, figure.subplots(down, ACROSS, squeeze=False).flat, strict=False))
-        for axes in figure.axes[len(subjects) :]:
-            axes.remove()
+        figure = Figure(layout="constrained")
+        panels = _side_by_side(figure, subjects)
         for one, curve in known:
             number = recipes.index(one["recipe"])
             panels[one["dataset"], one["model"]].plot(

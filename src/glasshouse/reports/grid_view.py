@@ -24,7 +24,6 @@ SHOWN = 12  # pictures at each end
 HEADS = ("data", "model", "network", "defense", "attack")
 MEASURES = ("accuracy", "seen", "told apart")
 PEOPLE = "recognised by people"
-ASKED = ("batchnorm", "batch", "labels")  # the end of what reconstructions of one setup have in common
 FEWEST_RANKED = 3  # setups below which two metrics always agree, or never
 
 
@@ -93,7 +92,9 @@ def _people(table: Sequence[Line]) -> dict[tuple[object, ...], JSON]:
     votes: dict[tuple[object, ...], list[bool]] = {}
     for line in table:
         if line.recognised is not None:
-            votes.setdefault(line.setup, []).append(line.recognised)
+            network = line.dataset, line.model, line.recipe, line.training_seed, line.epoch
+            setup = *network, line.defense, line.attack, line.batchnorm
+            votes.setdefault(setup, []).append(line.recognised)
     return {setup: dataclasses.asdict(share_interval(sum(own), len(own))) for setup, own in votes.items()}
 
 
@@ -111,8 +112,8 @@ def _place(
 ) -> PlaceRow:
     first = next(iter(rows.values()))
     names = first["dataset"], first["model"], network(first), first["defense"], first["attack"]
-    threat = first["threat"]
-    setup = *network_of(first), first["defense"], first["attack"], *(threat[name] for name in ASKED)
+    mode = first["threat"]["batchnorm"]
+    setup = *network_of(first), first["defense"], first["attack"], "eval" if mode == "none" else mode
     measured = [_share(first["accuracy"]), _counted(seen), _counted(seen and seen["told"])]
     if people:
         measured.append(_counted(people[setup]) if setup in people else Sortable(Cell("nobody asked"), -math.inf))
@@ -120,8 +121,9 @@ def _place(
 
 
 def _sortable(row: JSON | None) -> Sortable:
-    mean = None if row is None else row["mean"]
-    return Sortable(cell(row), -math.inf if mean is None else mean)
+    if row is None or not row["images"]:
+        return Sortable(cell(row), -math.inf)
+    return Sortable(cell(row), math.inf if row["mean"] is None else row["mean"])  # what is identical has no end
 
 
 def _share(value: float | None) -> Sortable:
@@ -179,10 +181,24 @@ def pair(album: Album, line: Line) -> Pair:
 
 
 def cards(results: JSON) -> list[JSON]:
-    """The conditions under which was attacked, each once."""
+    """The conditions under which each attack worked, with the epochs of its networks and its signal-to-noise ratios."""
     facts = ("adversary", "batchnorm", "statistics", "labels", "batch", "local_steps", "clients", "tuning")
-    found = {
-        tuple(row["threat"][name] for name in facts): {"attack": row["attack"], **row["threat"]}
-        for row in results["rows"]
-    }
-    return list(found.values())
+    alike: dict[tuple[object, ...], list[JSON]] = {}
+    for row in results["rows"]:
+        alike.setdefault((row["attack"], *(row["threat"][name] for name in facts)), []).append(row)
+    return [
+        {**rows[0]["threat"], "attack": rows[0]["attack"], "epochs": _epochs(rows), "snr": _ratios(rows)}
+        for rows in alike.values()
+    ]
+
+
+def _epochs(rows: Sequence[JSON]) -> str:
+    return ", ".join(str(epoch) for epoch in sorted({row["epoch"] for row in rows}))
+
+
+def _ratios(rows: Sequence[JSON]) -> str:
+    """From the noisiest defense to the quietest; some touch nothing."""
+    known = sorted({row["threat"]["snr_db"] for row in rows if row["threat"]["snr_db"] is not None})
+    ends = dict.fromkeys(f"{value:.1f}" for value in (known[:1] + known[-1:]))
+    untouched = ["untouched"] if any(row["threat"]["snr_db"] is None for row in rows) else []
+    return ", ".join([f"{' to '.join(ends)} dB"] * bool(ends) + untouched)

@@ -12,6 +12,7 @@ from glasshouse.files import write_atomic
 from glasshouse.reports import figures, view
 from glasshouse.reports.preview import shuffles
 from glasshouse.reports.thumbnails import inline
+from glasshouse.reports.walls import walls
 from glasshouse.store import Location, Store, Votes
 from glasshouse.studies.gate import read_results
 from glasshouse.studies.scoring import rule
@@ -45,7 +46,7 @@ def render(directory: Path) -> str:
         lines=view.lines(results, people),
         floor={row["metric"]: view.cell(row) for row in results["floor"]},
         rule=rule(results["margins"]),
-        walls=view.walls(results, directory, album, people),
+        walls=walls(results, directory, album, people),
         scatter=Markup(figures.scatter(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
         people=bool(people),
         shuffles=shuffles(results["settings"]["defenses"], (one["file"] for one in results["images"]), album),

@@ -14,7 +14,6 @@ from glasshouse import checks, data
 from glasshouse.data.images import fit, read_image
 from glasshouse.defenses import Chain, create, csvar
 from glasshouse.defenses.csvar import CSVAR
-from glasshouse.defenses.csvar_exchange import CSVARExchange
 from glasshouse.errors import DataError
 from glasshouse.files import write_atomic
 from glasshouse.reports.thumbnails import pixels_of, png_address
@@ -22,6 +21,7 @@ from glasshouse.store import Album
 
 FIXED = (1, 2, 4, 8)
 PREVIEWED = 3  # images of a study whose shuffle its page shows
+ADAPTIVE = CSVAR()  # as published
 PAGE_KEY = bytes(32)  # of pictures in a page, so that the same study gives the same page
 
 
@@ -69,38 +69,44 @@ def draw(pixels: np.ndarray[Any, np.dtype[Any]], key: bytes) -> bytes:
 
 
 def shuffles(defenses: Iterable[str], files: Iterable[str], album: Album) -> str:
-    """Heat maps of a study's images as CSVAR sees them, as a data address; empty where no defense shuffles so."""
+    """Heat maps of a study's images as its CSVAR sees them, as a data address; empty where nothing is shuffled so."""
     found = [create(text) for text in defenses]
     links = [link for one in found for link in (one.links if isinstance(one, Chain) else (one,))]
-    if not any(isinstance(link, CSVAR | CSVARExchange) for link in links):
-        return ""
+    shuffle = next((link for link in links if isinstance(link, CSVAR)), None)
     chosen = sorted(files)[:PREVIEWED]
-    return png_address(heat_maps([pixels_of(album, file) for file in chosen]))
+    if shuffle is None or not chosen:
+        return ""
+    return png_address(heat_maps([pixels_of(album, file) for file in chosen], shuffle))
 
 
-def heat_maps(images: Sequence[np.ndarray[Any, np.dtype[Any]]]) -> bytes:
+def heat_maps(images: Sequence[np.ndarray[Any, np.dtype[Any]]], shuffle: CSVAR) -> bytes:
     """A line for each image (H, W, C): itself, the variance of its regions, its blocks, and a shuffle, as PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 2.9 * len(images)), layout="constrained")
     for line, pixels in zip(figure.subplots(len(images), 4, squeeze=False), images, strict=True):
-        _four(line, pixels, PAGE_KEY)
+        _four(line, pixels, PAGE_KEY, shuffle)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100, facecolor="white", metadata={"Software": None})
     return buffer.getvalue()
 
 
-def _four(axes: Sequence[Any], pixels: np.ndarray[Any, np.dtype[Any]], key: bytes) -> None:
+def _four(axes: Sequence[Any], pixels: np.ndarray[Any, np.dtype[Any]], key: bytes, shuffle: CSVAR = ADAPTIVE) -> None:
     """Original, variance map, block map and shuffled image."""
     for place in axes:
         place.axis("off")
-    region = csvar.region_size(*pixels.shape[:2])
+    region, size = csvar.region_size(*pixels.shape[:2]), shuffle.block_size
     _show(axes[0], pixels, "original")
     axes[1].imshow(csvar.region_variance(pixels), cmap="viridis")
     axes[1].set_title(f"variance of {region} px regions")
-    axes[2].imshow(csvar.block_sizes(pixels), cmap="cividis_r")
-    axes[2].set_title(f"blocks of {max(region // 4, 1)} (light) or {max(region // 2, 1)} px")
-    _show(axes[3], csvar.shuffle(pixels, key=key, ids="preview", epoch=0), "shuffled (CSVAR)")
+    blocks = csvar.block_sizes(pixels)
+    axes[2].imshow(blocks if size is None else np.full_like(blocks, size), cmap="cividis_r")
+    adaptive = f"blocks of {max(region // 4, 1)} (light) or {max(region // 2, 1)} px"
+    axes[2].set_title(adaptive if size is None else f"blocks of {size} px everywhere")
+    shuffled = csvar.shuffle(
+        pixels, key=key, ids="preview", epoch=0, block_size=size, channel_wise=shuffle.channel_wise
+    )
+    _show(axes[3], shuffled, "shuffled (CSVAR)")
 
 
 def _show(axes: Any, pixels: np.ndarray[Any, np.dtype[Any]], title: str) -> None:

@@ -17,6 +17,7 @@ from glasshouse.store import Album
 from glasshouse.studies.pictures import to_png
 
 PICTURE = r"images/[0-9a-f]{24}\.png"
+COMPRESSED = 4  # times that pictures worth looking at become smaller as PNG, at most
 QUALITY = 75  # of a picture that does not fit as it is
 
 
@@ -57,9 +58,10 @@ def inline(album: Album, file: str, room: Room | None = None) -> str:
 
 def data_address(pixels: np.ndarray, room: Room | None = None) -> str:
     """8-bit pixels (H, W, C) as a data address of a PNG picture, or of a JPEG one where that takes too much room."""
-    content = to_png(pixels)
-    if room is None or len(content) <= room.most_bytes:
-        return png_address(content)
+    if room is None or pixels.nbytes <= COMPRESSED * room.most_bytes:  # what is far larger need not be tried
+        content = to_png(pixels)
+        if room is None or len(content) <= room.most_bytes:
+            return png_address(content)
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
     image.thumbnail((room.edge, room.edge))
     buffer = io.BytesIO()

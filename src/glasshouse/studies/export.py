@@ -16,6 +16,8 @@ from glasshouse.files import write_atomic
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+#: How what spreadsheets take for a formula begins, in plain and in full-width signs.
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r")
 SCORES = "scores"  # the field that becomes a column for each metric
 
 
@@ -37,8 +39,13 @@ def to_csv(lines: Lines, kind: Kind) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns(lines, kind))
-    writer.writerows(values(line) for line in lines)
+    writer.writerows(map(_no_formula, values(line)) for line in lines)
     return text.getvalue().encode()
+
+
+def _no_formula(value: object) -> object:
+    """A text that a spreadsheet would run, since names come from files of others, with an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def to_parquet(lines: Lines, kind: Kind) -> bytes:

@@ -10,7 +10,8 @@ from glasshouse import attacks
 from glasshouse.registry import to_spec
 from glasshouse.types import JSON, Interval, Threat, finite_or_none
 
-TUNED = "tuned"
+TUNED, FIXED = "tuned", "fixed settings"
+UNTUNABLE = "nothing to tune"  # an attack without a setting that tuning searches
 ONE_IMAGE = "one image: no interval"
 WHOLE_SET = "one value for the whole set"
 

@@ -12,7 +12,7 @@ from glasshouse.functional.intervals import mean_interval, share_interval
 from glasshouse.metrics import Metric, SetMetric, create
 from glasshouse.store import CaseRecord, ReconstructionRecord
 from glasshouse.studies.case import Case
-from glasshouse.studies.rows import TUNED, Failed, Identified, PerImage, Row, Setup, Spent
+from glasshouse.studies.rows import FIXED, TUNED, UNTUNABLE, Failed, Identified, PerImage, Row, Setup, Spent
 from glasshouse.studies.scoring import FLOOR, Measures, Scores, identified_name, score_name, set_value, shows
 from glasshouse.studies.study import Study
 from glasshouse.studies.subjects import Subject
@@ -181,7 +181,7 @@ def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
         local_steps=conditions.steps(max(sizes)),
         clients=1,
         round=case.round,
-        tuning=TUNED if case.tuned else "fixed settings",
+        tuning=TUNED if case.tuned else FIXED if attack.grid else UNTUNABLE,
         snr_db=_mean(outcomes, "snr_db"),
         adversary=attack.adversary,
         observations=conditions.observations,

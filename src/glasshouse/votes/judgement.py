@@ -67,11 +67,15 @@ def judge(items: Iterable[Item], votes: Iterable[Vote], *, enough: int = ENOUGH)
 
 
 def judge_reconstructions(votes: Votes) -> dict[tuple[str, int], Judgement]:
-    """What people said of reconstructions, by the key of the case and the place of the image."""
+    """What people said of reconstructions, by the key of the case and the place of the image.
+
+    Of several tasks about one reconstruction that counts which most people answered.
+    """
     items = votes.items()
     judged = judge(items, votes.votes("human"))
     shown = (item for item in items if item.role == "reconstruction" and item.id in judged)
-    return {(item.case_key, item.place): judged[item.id] for item in shown}
+    rising = sorted(shown, key=lambda item: judged[item.id].votes)
+    return {(item.case_key, item.place): judged[item.id] for item in rising}
 
 
 def reference(item: Item, about: dict[tuple[str, str], list[str | None]], enough: int = ENOUGH) -> Reference:

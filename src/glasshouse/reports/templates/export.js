@@ -15,15 +15,25 @@ const save = (blob, name) => {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 };
-const cellText = (cell) => {
-  const parts = [...cell.childNodes].map((one) => one.textContent.trim()).filter(Boolean);
-  const text = parts.join(" ").replace(/\s+/g, " ");
-  // a spreadsheet takes such a text for a formula, and it may come from a file of somebody else
-  return /^([=+@]|-(?![\d.]))/.test(text) ? `'${text}` : text;
+// a spreadsheet takes a text that begins so for a formula, and it may come from a file of somebody else
+const FORMULA = /^[=+\-@\uFF1D\uFF0B\uFF0D\uFF20\t\r]/;
+const NUMBER = /^[+-]?\d[\d.,]*(e[+-]?\d+)?( ?(%|x|s|dB|MB))?( to [+-]?\d[\d.,]*(e[+-]?\d+)?( ?%)?)?$/i;
+const quoted = (text) => {
+  const flat = text.replace(/\s+/g, " ").trim();
+  return `"${(FORMULA.test(flat) && !NUMBER.test(flat) ? `'${flat}` : flat).replaceAll('"', '""')}"`;
 };
-const csv = (table) => [...table.rows]
-  .map((row) => [...row.cells].map((cell) => `"${cellText(cell).replaceAll('"', '""')}"`).join(","))
-  .join("\r\n");
+// what stands small below a value, an interval mostly, becomes a column of its own
+const plain = (cell) => [...cell.childNodes].filter((one) => one.nodeName !== "SMALL").map((one) => one.textContent).join(" ");
+const small = (cell) => [...cell.querySelectorAll("small")].map((one) => one.textContent).join(" ");
+const csv = (table) => {
+  const rows = [...table.rows];
+  const split = new Set(rows.slice(1).flatMap((row) => [...row.cells].filter(small).map((cell) => cell.cellIndex)));
+  const line = (row) => [...row.cells].flatMap((cell) => {
+    const beside = row.parentElement.nodeName === "THEAD" ? `${plain(cell)}: interval or note` : small(cell);
+    return split.has(cell.cellIndex) ? [quoted(plain(cell)), quoted(beside)] : [quoted(cell.textContent)];
+  });
+  return rows.map((row) => line(row).join(",")).join("\r\n");
+};
 const svgText = (figure) => {
   const copy = figure.cloneNode(true);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
@@ -57,18 +67,25 @@ const offer = (part, number, ways) => {
   part.after(line);
 };
 [...document.querySelectorAll(".scroll:not(.gallery)")].forEach((box, at) => {
-  const table = box.querySelector("table");
+  const table = box.querySelector("table:not(.gallery)");
   if (table) offer(box, at + 1, { csv: (name) => save(new Blob(["\ufeff", csv(table)], { type: "text/csv" }), name) });
 });
 [...document.querySelectorAll(".figure")].forEach((box, at) => {
   const figure = box.querySelector("svg");
-  const picture = box.querySelector("img");
+  const pictures = [...box.querySelectorAll("img")];
   if (figure) {
     offer(box, at + 1, {
       svg: (name) => save(new Blob([svgText(figure)], { type: "image/svg+xml" }), name),
       png: (name) => savePng(figure, name),
     });
-  } else if (picture) {
-    offer(box, at + 1, { png: async (name) => save(await (await fetch(picture.src)).blob(), name) });
+  } else if (pictures.length) {
+    offer(box, at + 1, {
+      png: async (name) => {
+        for (const [number, picture] of pictures.entries()) {
+          const own = pictures.length > 1 ? name.replace(/\.png$/, `-${number + 1}.png`) : name;
+          save(await (await fetch(picture.src)).blob(), own);
+        }
+      },
+    });
   }
 });

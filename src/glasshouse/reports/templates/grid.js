@@ -33,6 +33,11 @@ const hang = () => {
 };
 if (every.length) {
   for (const one of choices) one.addEventListener("change", () => { room = STEP; hang(); });
-  more.addEventListener("click", () => { room += STEP; hang(); });
+  more.addEventListener("click", () => {
+    const shown = every.filter(([figure]) => !figure.hidden).length;
+    room += STEP;
+    hang();
+    every.filter(([figure]) => !figure.hidden)[shown]?.[0].querySelector("input").focus();
+  });
   hang();
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from glasshouse.files import write_atomic
+from glasshouse.files import write_once
 from glasshouse.store import CaseRecord, Store
 from glasshouse.studies.grid.targets import Target, Trained, is_whole, weights_file, weights_name
 
@@ -16,9 +16,7 @@ def keep(directory: Path, store: Store, target: Target, trained: Trained) -> Non
     Networks of one seed are the same before training: what is there is not written again.
     """
     for content in trained.weights.values():
-        file = weights_file(directory, weights_name(content))
-        if not is_whole(file):
-            write_atomic(file, content)
+        write_once(weights_file(directory, weights_name(content)), content)
     store.finish_target(target.key(), trained.facts())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from glasshouse.studies.memory import refuse_too_large
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 from glasshouse.studies.subjects import Subject, refuse_other_images
 from glasshouse.studies.suitable import audited_networks, fitting_attacks, refuse_lone_values
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +82,7 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
 def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> tuple[str, ...]:
     """Refuse what cannot work, on fresh networks, for trained ones are of the same shape; tell what fits some only."""
     fitting: set[str] = set()
-    refused: dict[str, dict[str, CapabilityError | ModelError]] = {}
+    refused: dict[tuple[str, str], dict[str, CapabilityError | ModelError]] = {}
     for name, model in itertools.product(grid.datasets, grid.models):
         plan = grid.audit(name, model)
         network = build(model, lessons[name].spec, seed=0).eval()
@@ -92,10 +95,16 @@ def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mappi
             refuse_too_large(found.attacks, audited, own.spec, plan.batch, plan.memory)
         fitting.update(attack for attack, _ in found.attacks)
         for attack, error in found.refused.items():
-            refused.setdefault(attack, {}).setdefault(model, error)
-    for attack, errors in refused.items():
+            refused.setdefault((attack, model), {})[name] = error
+    for (attack, _), errors in refused.items():
         if attack not in fitting:
             raise next(iter(errors.values()))
-    return tuple(
-        f"{attack} on {model}: {error}" for attack, errors in refused.items() for model, error in errors.items()
-    )
+    return tuple(_unfit(grid, attack, model, errors) for (attack, model), errors in refused.items())
+
+
+def _unfit(grid: Grid, attack: str, model: str, errors: Mapping[str, CapabilityError | ModelError]) -> str:
+    """Where an attack cannot work, and why: on a model, or only with some data sets."""
+    where = model if len(errors) == len(grid.datasets) else f"{model}, {', '.join(errors)}"
+    line = f"{attack} on {where}: {next(iter(errors.values()))}"
+    log.warning("Left out: %s", line)
+    return line
