@@ -8,17 +8,24 @@ import re
 import sys
 import time
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
+from tests.soak import SHARE
+from tests.studies.test_kills import COMMAND, finished_cases, written
 
 from glasshouse import devices
 from glasshouse.cli import screen
 from glasshouse.errors import DeviceError, MissingExtraError
+from glasshouse.files import write_atomic
 from glasshouse.studies.audit import Running
+from glasshouse.studies.grid.plan import to_toml
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.ray_engine import Ray, _Crew
+
+KILLS = 4  # of drivers; each takes seconds to join the cluster
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +108,39 @@ def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, clust
     assert (done.training.done, done.attacking.done, done.attacking.failed) == (4, 12, 0)
     here, there = (json.loads((folder / "study.json").read_text())["rows"] for folder in (tmp_path / "study", finished))
     assert here == there
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SHARE, reason="starts drivers beside a cluster: make soak")
+def test_drivers_of_a_cluster_are_killed_and_started_again(grid, finished, tmp_path, cluster, started, record_property):
+    """What was finished before a kill is found again; the cluster outlives its drivers."""
+    out = tmp_path / "study"
+    write_atomic(out / "study.toml", to_toml(grid).encode())
+    words = ["study", "run", str(out), "--engine", "ray", "--address", cluster.address, "--quiet"]
+    before: dict[Path, int] = {}
+    kills = 0
+    while kills < KILLS:
+        one = started(COMMAND, *words)
+        wait_for_more(out, before, one.process)
+        one.process.kill()
+        killed = one.ended().returncode == -9
+        assert written(list(before)) == before, "what was finished was made again"
+        before = written(finished_cases(out))
+        kills += killed
+        if not killed:
+            break
+    assert kills >= 2
+    assert started(COMMAND, *words).ended().returncode == 0
+    assert written(list(before)) == before
+    here, there = (json.loads((folder / "study.json").read_text())["rows"] for folder in (out, finished))
+    assert here == there
+    record_property("counted", f"{kills} kills of drivers of one cluster, one study ended alike")
+
+
+def wait_for_more(out: Path, before: dict[Path, int], process: BaseProcess) -> None:
+    """Wait until a driver has finished something that was not there, or has ended."""
+    while process.exitcode is None and len(finished_cases(out)) <= len(before) + 1:
+        time.sleep(0.05)
 
 
 def test_without_ray_the_error_names_the_extra(monkeypatch):

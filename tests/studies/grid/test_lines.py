@@ -58,6 +58,13 @@ def test_a_table_without_lines_has_its_columns():
     assert to_parquet([], Line)[:4] == b"PAR1"
 
 
+def test_no_spreadsheet_takes_a_name_for_a_formula(table):
+    hostile = [replace(table[0], class_name=name) for name in ("=1+1", "-2+cmd", "\uff1d1", "@x", "cat", "a=b")]
+    rows = list(csv.DictReader(io.StringIO(to_csv(hostile, Line).decode())))
+    assert [row["class_name"] for row in rows] == ["'=1+1", "'-2+cmd", "'\uff1d1", "'@x", "cat", "a=b"]
+    assert {row["image"] for row in rows} == {"0"}
+
+
 def test_an_unknown_suffix_is_refused(table, tmp_path):
     with pytest.raises(SettingError, match=r"\.csv or \.parquet"):
         export(table, Line, tmp_path / "table.xlsx")
