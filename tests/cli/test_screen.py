@@ -22,8 +22,8 @@ def clock(monkeypatch):
 @pytest.mark.parametrize(
     ("unit", "lines"),
     [
-        ("cases", ["Attacking: 50.0 of 100 cases (150.0/min, 20 s left)", "Attacking: 100.0 of 100 cases (150.0/min)"]),
-        ("%", ["Attacking: 50.0 of 100 % (20 s left)", "Attacking: 100.0 of 100 %"]),
+        ("cases", ["Attacking: 50 of 100 cases (150.0/min, 20 s left)", "Attacking: 100 of 100 cases (150.0/min)"]),
+        ("%", ["Attacking: 50 of 100 % (20 s left)", "Attacking: 100 of 100 %"]),
     ],
 )
 def test_plain_lines_give_a_rate_of_things_and_not_of_per_cent(unit, lines, clock, capsys):
@@ -41,8 +41,8 @@ def test_a_stage_is_timed_from_when_it_begins(clock, capsys):
             clock[0] = float(seconds)
             advance(done, 2)
     assert capsys.readouterr().err.splitlines() == [
-        "Training: 2.0 of 2 networks (0.2/min)",
-        "Attacking: 2.0 of 2 cases (6.0/min)",
+        "Training: 2 of 2 networks (0.2/min)",
+        "Attacking: 2 of 2 cases (6.0/min)",
     ]
 
 

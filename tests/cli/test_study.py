@@ -11,6 +11,7 @@ from tests.small_grid import SMALL
 from typer.testing import CliRunner
 
 from glasshouse.cli.main import app
+from glasshouse.cli.study_tables import duration
 from glasshouse.errors import StudyError
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import SCHEMA
@@ -33,8 +34,8 @@ def directory(tmp_path_factory):
     log = folder.parent / "log"
     done = glasshouse_here("run", folder, "--engine", "inline", "--log", log)
     assert "small: what could be seen" in done.stdout
-    assert "Training: 1.0 of 1 networks" in log.read_text()
-    assert "Attacking: 4.0 of 4 cases" in log.read_text()
+    assert "Training: 1 of 1 networks" in log.read_text()
+    assert "Attacking: 4 of 4 cases" in log.read_text()
     return folder
 
 
@@ -79,6 +80,32 @@ def test_the_dry_run_counts_and_leaves_nothing_behind(tmp_path):
     done = glasshouse_here("run", tmp_path, "--dry-run", "--quiet")
     assert "1 networks to train, 4 cases to attack" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
+
+
+def test_the_dry_run_of_federations_counts_them_and_their_shadows(tmp_path):
+    plan = Federations(
+        datasets=("digits",),
+        models=("mlp:width=4",),
+        defenses=("none", "csvar"),
+        extra=("digits | mlp:width=4 | none | shadows",),
+        seeds=(0, 1),
+        rounds=3,
+        images=64,
+        shadow_membership=("lira:shadows=4",),
+    )
+    (tmp_path / "study.toml").write_text(study_to_toml(plan))
+    done = glasshouse_here("run", tmp_path, "--dry-run", "--quiet", "--json")
+    found = json.loads(done.stdout)
+    assert (found["federations"], found["shadows"]) == (4, 8)
+    assert 0 < found["hours"] <= found["training_hours"] < 1
+    weights = 4 * (64 * 4 + 4 + 4 * 10 + 10)  # bytes of the numbers alone
+    assert found["disk"] > 4 * (plan.clients + 1) * plan.rounds * weights
+    assert "4 federations and 8 shadows to train" in glasshouse_here("run", tmp_path, "--dry-run", "--quiet").stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
+
+
+def test_times_are_told_in_the_unit_that_people_would_choose():
+    assert [duration(hours) for hours in (0.001, 0.05, 2.25)] == ["4 seconds", "3.0 minutes", "2.2 hours"]
 
 
 def test_status_export_compare_and_report(directory, tmp_path):

@@ -98,7 +98,7 @@ def seen(defense, mean, low, high, accuracy):
 
 def told(*found):
     """What is advised of a study whose attacks saw so much."""
-    return advice({"identified": list(found), "rows": [], "settings": {"paired": False}})
+    return advice({"identified": list(found), "rows": [], "targets": [], "settings": {"paired": False}})
 
 
 def test_advice_credits_a_defense_only_where_the_intervals_are_apart():
@@ -108,7 +108,7 @@ def test_advice_credits_a_defense_only_where_the_intervals_are_apart():
     assert "csvar leaves most accuracy (40%)" in text
     assert "too few images to tell whether these helped: prune" in text
     assert "not judged" not in text
-    assert "80% of 50" in headline({"identified": [bare]})
+    assert "80% of 50" in headline({"identified": [bare], "rows": []})
 
 
 @pytest.mark.parametrize("other", [{"training_seed": 1}, {"epoch": 2}, {"recipe": "crop"}])
@@ -133,6 +133,13 @@ def test_models_are_advised_on_apart():
     assert [sentence.partition(":")[0] for sentence in text] == ["d, m", "d, m", "d, n", "d, n"]
     assert "csvar leaves most accuracy (60%)" in text[1]
     assert "csvar leaves most accuracy (35%)" in text[3]
+
+
+def test_of_setups_in_which_as_much_was_seen_the_worst_is_named():
+    first, second = ({**seen("none", 1.0, 0.9, 1.0, 0.6), "attack": name} for name in ("rough:steps=2", "exact"))
+    rows = [{**first, "metric": "psnr", "mean": 20.0}, {**second, "metric": "psnr", "mean": None}]
+    assert headline({"identified": [first, second], "rows": rows}).endswith("d, m, defense none, by exact.")
+    assert headline({"identified": [first, second], "rows": rows[:1]}).endswith("defense none, by rough.")
 
 
 def test_advice_says_when_nothing_can_be_said():

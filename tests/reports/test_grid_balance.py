@@ -151,6 +151,20 @@ def test_an_attack_that_failed_earns_no_credit(attacked_twice):
     ]
 
 
+def test_what_is_linked_or_told_to_be_a_member_behind_a_credited_defense_is_said(results):
+    results["rows"].append({**setup("csvar", "csvar"), "metric": "semsim", **value(1.0)})
+    results["identified"].append({**setup("csvar", "csvar"), **value(0.0)})
+    for one in results["identified"]:
+        one.update(accuracy=0.5, threat={"batchnorm": "none", "tuning": "tuned"})
+    for row in results["rows"]:
+        row["threat"] = {"batchnorm": "none", "tuning": "tuned"}
+    results["probes"][1]["queries"]["protected"]["auc"] = value(0.7)
+    text = " ".join(advice(results))
+    assert "csvar leaves most accuracy" in text
+    assert "Behind csvar (0.9) protected images themselves are found in a gallery" in text
+    assert "Behind csvar (0.7) members of the training data can be told" in text
+
+
 def test_an_attack_that_failed_on_some_images_earns_no_credit_either(attacked_twice):
     for name, images in (("a", 7), ("weak", 8)):
         one = {**setup("csvar", "csvar"), "attack": name}

@@ -104,7 +104,7 @@ def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, clust
 
         done = carry_out(grid, tmp_path / "study", Running(engine="ray", progress=kill_once))
     assert dead
-    assert re.search(r"Attacking: \d+\.\d of 12 cases \(\d+\.\d/min, \d+ s left\)", capsys.readouterr().err)
+    assert re.search(r"Attacking: [\d.]+ of 12 cases \(\d+\.\d/min, \d+ s left\)", capsys.readouterr().err)
     assert (done.training.done, done.attacking.done, done.attacking.failed) == (4, 12, 0)
     here, there = (json.loads((folder / "study.json").read_text())["rows"] for folder in (tmp_path / "study", finished))
     assert here == there

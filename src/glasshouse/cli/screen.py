@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.text import Text
 
 PLAIN_EVERY = 10.0
+SLOWEST = 0.05  # per minute: less is written as nothing
 PER_CENT = "%"  # a share done: how many per minute says nothing
 
 Advance = Callable[[float, int], None]
@@ -134,13 +135,13 @@ def _plain(what: str, unit: str, say: Say) -> Advance:
             return
         last, ended = now, done >= total
         rate = (done - before) / max(now - began, 1e-9)
-        say(f"{what}: {done:.1f} of {total} {unit}{pace(rate, total - done, unit)}")
+        say(f"{what}: {done:.{0 if done == int(done) else 1}f} of {total} {unit}{pace(rate, total - done, unit)}")
 
     return advance
 
 
 def pace(rate: float, left: float, unit: str) -> str:
     """How fast it goes, and how long what is left takes at that rate per second."""
-    speed = [] if unit == PER_CENT else [f"{rate * 60:.1f}/min"]
+    speed = [] if unit == PER_CENT or rate * 60 < SLOWEST else [f"{rate * 60:.1f}/min"]
     time_left = [f"{left / rate:.0f} s left"] if rate > 0 and left > 0 else []
     return f" ({', '.join(speed + time_left)})" if speed + time_left else ""

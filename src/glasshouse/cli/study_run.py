@@ -102,7 +102,10 @@ def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, down
             print(json.dumps(done.result.to_json(), allow_nan=False))
         else:
             show_result(done.result)
+            for line in done.result.left_out:
+                print(f"Left out: {line}")
             _left((done.training, "networks"), (done.probing, "probes"), (done.attacking, "cases"))
+            print(f"Pictures and advice:\n  glasshouse study report {directory}")
         _refuse_futile(done.training, "network", (one.reason for one in done.result.targets if one.reason))
         _refuse_futile(done.attacking, "case", (one.reason for one in done.result.failures))
 
@@ -121,6 +124,7 @@ def _federations(plan: Federations, directory: Path, running: Running, root: Pat
         else:
             show_federations(found)
             _left((summary, "federations"))
+            print(f"Curves and advice:\n  glasshouse study report {directory}")
         _refuse_futile(summary, "federation", (row["failed"] for row in found["rows"] if "failed" in row))
 
     return show
@@ -150,12 +154,15 @@ def _estimated(
     download: bool,
     as_json: bool,
 ) -> Show:
-    """Find out what a plan will cost, and do nothing."""
-    from glasshouse.cli.study_tables import show_estimate
-    from glasshouse.studies.grid.estimate import estimate
-    from glasshouse.studies.reading import read_grid
+    """Find out what a plan of either kind will cost, and do nothing."""
+    from glasshouse.cli.study_tables import show_estimate, show_federated_estimate
+    from glasshouse.studies.federations import estimate as federations
+    from glasshouse.studies.grid import estimate as grids
+    from glasshouse.studies.grid.plan import Grid
 
-    grid = read_grid(directory)
     progress = shown.stage("Measuring", "parts")
-    found = estimate(grid, running.workers, root=root, download=download, progress=progress)
-    return lambda: print(json.dumps(found.to_json(), allow_nan=False)) if as_json else show_estimate(found)
+    if isinstance(plan, Grid):
+        found = grids.estimate(plan, running.workers, root=root, download=download, progress=progress)
+        return lambda: print(json.dumps(found.to_json(), allow_nan=False)) if as_json else show_estimate(found)
+    cost = federations.estimate(plan, running.workers, root=root, progress=progress)
+    return lambda: print(json.dumps(cost.to_json(), allow_nan=False)) if as_json else show_federated_estimate(cost)

@@ -10,6 +10,7 @@ from rich.table import Table
 from glasshouse.cli.fitting import fitted
 from glasshouse.cli.tables import WIDE, cell, counts, number
 from glasshouse.studies.federations.comparison import Difference as FederatedDifference
+from glasshouse.studies.federations.estimate import Estimate as FederatedEstimate
 from glasshouse.studies.federations.results import behind
 from glasshouse.studies.grid.comparison import Difference
 from glasshouse.studies.grid.estimate import Estimate
@@ -19,6 +20,7 @@ from glasshouse.studies.rows import Setup
 from glasshouse.types import JSON
 
 MOST_FAILURES = 10  # lines; the rest is counted
+NOT_COUNTED = "what is done already is not taken off"
 MEGABYTE = 2**20
 
 
@@ -39,11 +41,27 @@ def show_status(found: Status) -> None:
 
 
 def show_estimate(found: Estimate) -> None:
-    """Counts, hours and disk."""
+    """Counts, time and disk."""
     print(f"{found.targets} networks to train, {found.cases} cases to attack, about {found.disk / MEGABYTE:.0f} MB.")
     parts = {"training": found.training_hours, "tuning": found.tuning_hours, "attacking": found.attacking_hours}
-    print(f"Hours on one core: {', '.join(f'{name} {hours:.2g}' for name, hours in parts.items())}.")
-    print(f"With {found.workers} workers about {found.hours:.2g} hours; what is done already is not taken off.")
+    print(f"On one core: {', '.join(f'{name} {duration(hours)}' for name, hours in parts.items())}.")
+    print(f"With {found.workers} workers about {duration(found.hours)}, {NOT_COUNTED}; probes are not in it.")
+
+
+def show_federated_estimate(found: FederatedEstimate) -> None:
+    """Counts, time and disk of federations."""
+    shadows = f" and {found.shadows} shadows" if found.shadows else ""
+    print(f"{found.federations} federations{shadows} to train, about {found.disk / MEGABYTE:.0f} MB.")
+    print(f"On one core: training {duration(found.training_hours)}.")
+    print(f"With {found.workers} workers about {duration(found.hours)}, {NOT_COUNTED}; testing is not in it.")
+
+
+def duration(hours: float) -> str:
+    """A time in the unit that people would choose."""
+    for unit, count in (("hours", 1), ("minutes", 60)):
+        if hours * count >= 1:
+            return f"{hours * count:.1f} {unit}"
+    return f"{hours * 3600:.0f} seconds"
 
 
 def show_result(result: GridResult) -> None:

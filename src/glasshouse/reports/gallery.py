@@ -15,7 +15,6 @@ from glasshouse.store import Album
 from glasshouse.studies.grid.lines import Line
 
 MOST = 1_000  # reconstructions on one page
-AT_TRAINING = ",at=training"  # how a recipe writes a defense of gradients
 FACETS = ("dataset", "model", "recipe", "training_seed", "epoch", "defense", "attack", "batchnorm", "seen")
 HEADS = {"dataset": "data", "training_seed": "seed", "batchnorm": "batch norm"}  # where a field has another name
 
@@ -46,11 +45,16 @@ class Gallery:
     left_out: int
 
 
-def gallery(directory: Path, album: Album, ordered: Sequence[Line]) -> Gallery:
-    """The gallery of reconstructions in the order given; where there are too many, of the first images alone."""
+def gallery(directory: Path, album: Album, ordered: Sequence[Line], *, paired: bool = False) -> Gallery:
+    """The gallery of reconstructions in the order given; where there are too many, of the first images alone.
+
+    Where each recipe is ``paired`` with a defense, naming the defense says both.
+    """
     shown = _first_images(ordered)
     choices = {name: tuple(sorted({_facet(line, name) for line in shown})) for name in FACETS}
-    several = {name: values for name, values in choices.items() if len(values) > 1}
+    several = {
+        name: values for name, values in choices.items() if len(values) > 1 and not (paired and name == "recipe")
+    }
     truths = {file: place for place, file in enumerate(dict.fromkeys(line.truth for line in shown))}
     exhibits = []
     for line in shown:
@@ -83,8 +87,6 @@ def note(line: Line, telling: Sequence[str] = FACETS) -> str:
         "attack": line.attack.partition(":")[0] + (" (tuned)" if line.tuned else ""),
         "batchnorm": f"batch norm in {line.batchnorm} mode",
     }
-    if line.recipe.removesuffix(AT_TRAINING) == line.defense:
-        del words["recipe"]
     values = {name: value for name, value in line.scores.items() if value is not None}
     scores = [f"{name} {short(value) if math.isfinite(value) else 'identical'}" for name, value in values.items()]
     people = [f"recognised by {line.votes_matching} of {line.votes} people"] if line.votes else []

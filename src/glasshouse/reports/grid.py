@@ -52,10 +52,10 @@ def render(directory: Path) -> str:
         metric=metric,
         rule=rule(MARGINS),
         walls=[
-            (title, [grid_view.pair(album, line) for line in found])
+            (title, [grid_view.pair(directory, album, line) for line in found])
             for title, found in (("Most recognisable", most), ("Least recognisable", least))
         ],
-        gallery=gallery(directory, album, found),
+        gallery=gallery(directory, album, found, paired=results["settings"]["paired"]),
         facets=FACETS,
         facet_heads=HEADS,
         curves=Markup(grid_figures.curves(results)),  # noqa: S704 - as above

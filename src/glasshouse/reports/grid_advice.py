@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from glasshouse.reports.grid_balance import UNDEFENDED, strongest_seen
+from glasshouse.metrics import metrics
+from glasshouse.registry import parse_spec
+from glasshouse.reports.grid_balance import PERCEPTUAL, UNDEFENDED, Balance, balances, strongest_seen
 from glasshouse.reports.view import untuned
 from glasshouse.types import JSON
 
+HALF = 0.5
 #: A data set and a model: defenses are compared on these alone.
 Ground = tuple[str, str]
 
@@ -67,28 +71,41 @@ def _attacked(results: JSON) -> dict[Ground, list[str]]:
 
 
 def headline(results: JSON) -> str:
-    """The study in one sentence."""
+    """The study in one sentence; of setups in which as much was seen, the one whose pictures show most."""
     found = results["identified"]
     if not found:
         return "Nothing was finished yet, so nothing can be said."
-    worst = max(found, key=lambda one: one["mean"])
+    worst = max(found, key=lambda one: (one["mean"], _shown(results, one)))
     if worst["mean"] == 0:
         return "No private image could be seen by these attacks at these settings."
     return (
         f"At worst {worst['mean']:.0%} of {worst['images']} private images could be seen: {worst['dataset']}, "
-        f"{worst['model']}, defense {worst['defense']}."
+        f"{worst['model']}, defense {worst['defense']}, by {worst['attack'].partition(':')[0]}."
     )
+
+
+def _shown(results: JSON, one: JSON) -> float:
+    """How much the pictures of a setup show by the most perceptual metric that it has."""
+    same = ("dataset", "model", "recipe", "training_seed", "epoch", "defense", "attack", "threat")
+    rows = {row["metric"]: row for row in results["rows"] if all(row[name] == one[name] for name in same)}
+    for name in PERCEPTUAL:
+        row = next((row for text, row in rows.items() if parse_spec(text)[0] == name and row["images"]), None)
+        if row is not None:
+            sign = 1 if metrics.get(name).leaks_when == "high" else -1
+            return math.inf if row["mean"] is None else sign * float(row["mean"])
+    return -math.inf
 
 
 def advice(results: JSON) -> list[str]:
     """What to do on each data set and model, from the worst case behind each defense."""
-    known, attacked = stands(results), _attacked(results)
+    known, attacked, probed = stands(results), _attacked(results), balances(results)
     several = len({model for _, model in attacked}) > 1
     told: list[str] = []
     for (dataset, model), names in attacked.items():
         title = f"{dataset}, {model}" if several else dataset
         found = known.get((dataset, model), {})
         told += _advice(title, found)
+        told += _caveats(title, found, [one for one in probed if (one.dataset, one.model) == (dataset, model)])
         unjudged = [name for name in names if name not in found]
         if unjudged:
             told.append(
@@ -126,6 +143,21 @@ def _credited(dataset: str, bare: Stand, others: list[Stand]) -> Iterator[str]:
         yield f"{dataset}: no defense here hid more than chance explains: attack more images, or defend harder."
     if unclear:
         yield f"{dataset}: too few images to tell whether these helped: {_names(unclear)}."
+
+
+def _caveats(title: str, found: dict[str, Stand], probed: Sequence[Balance]) -> Iterator[str]:
+    """What leaks all the same behind defenses that hid images from attacks on gradients."""
+    bare = found.get(UNDEFENDED)
+    hides = {name for name, one in found.items() if bare and one.seen["high"] < bare.seen["low"]}
+    linked = {one.defense: one.identified for one in probed if one.identified and one.identified["mean"] > HALF}
+    members = {one.defense: one.auc for one in probed if one.auc and one.auc["low"] > HALF}
+    for measures, words in (
+        (linked, "protected images themselves are found in a gallery of originals"),
+        (members, "members of the training data can be told from others by the loss"),
+    ):
+        names = [f"{name} ({value['mean']:.2g})" for name, value in measures.items() if name in hides]
+        if names:
+            yield f"{title}: what hid the gradient's images does not hide all. Behind {', '.join(names)} {words}."
 
 
 def _seen(stand: Stand) -> str:

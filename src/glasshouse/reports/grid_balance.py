@@ -84,9 +84,11 @@ def percent(value: JSON | None) -> str:
 
 
 def number(value: JSON | None) -> str:
-    """A mean with its interval."""
-    if value is None or value["mean"] is None:
+    """A mean with its interval; of images that are identical there is none, nor where a measure is not defined."""
+    if value is None:
         return WAITING
+    if value["mean"] is None:
+        return "identical" if value.get("images") else NOTHING
     return with_interval(value, ".3g")
 
 

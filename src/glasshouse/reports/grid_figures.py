@@ -41,8 +41,8 @@ def tradeoff(results: JSON) -> str:
             for number, defense in enumerate(defenses):
                 own = [(one["accuracy"], one["mean"]) for one in alike if one["defense"] == defense]
                 if own:
-                    marker = MARKERS[number // 10 % len(MARKERS)]
-                    axes.plot(*zip(*own, strict=True), marker, color=f"C{number % 10}", alpha=0.8, label=defense)
+                    marker, color = MARKERS[number % len(MARKERS)], f"C{number % 10}"
+                    axes.plot(*zip(*own, strict=True), marker, color=color, fillstyle="none", ms=8, label=defense)
             best = front([(one["accuracy"], one["mean"]) for one in alike])
             axes.plot(*zip(*best, strict=True), "-", color=INK, alpha=0.5, label="nothing is better in both")
             axes.set(title=f"{dataset}, {model}", ylim=(-0.05, 1.05))
@@ -184,9 +184,9 @@ def _panel(axes: Any, found: Sequence[Balance], defenses: Sequence[str], leak: L
             [y["mean"]],
             xerr=_spread(x),
             yerr=_spread(y),
-            fmt=MARKERS[number // 10 % len(MARKERS)],
+            fmt=MARKERS[number % len(MARKERS)],
+            fillstyle="none",
             color=f"C{number % 10}",
-            alpha=0.8,
             capsize=2,
             elinewidth=0.7,
             label=one.defense,

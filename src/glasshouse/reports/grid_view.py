@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from scipy.stats import kendalltau
 
@@ -14,7 +15,7 @@ from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.gallery import note
 from glasshouse.reports.grid_balance import PERCEPTUAL, network_of
-from glasshouse.reports.thumbnails import LARGE, inline
+from glasshouse.reports.thumbnails import LARGE, beside, inline
 from glasshouse.reports.view import Cell, cell, columns
 from glasshouse.store import Album
 from glasshouse.studies.grid.lines import Line
@@ -49,6 +50,7 @@ class Pair:
 
     truth: str
     guess: str
+    file: str
     title: str
     note: str
 
@@ -175,9 +177,10 @@ def extremes(found: Sequence[Line]) -> tuple[Sequence[Line], Sequence[Line]]:
     return found[:SHOWN], found[SHOWN:][-SHOWN:][::-1]
 
 
-def pair(album: Album, line: Line) -> Pair:
+def pair(directory: Path, album: Album, line: Line) -> Pair:
     """An original and its reconstruction as pictures within the page."""
-    return Pair(inline(album, line.truth, LARGE), inline(album, line.guess, LARGE), line.class_name, note(line))
+    truth, guess = (inline(album, file, LARGE) for file in (line.truth, line.guess))
+    return Pair(truth, guess, beside(directory, album, line.guess), line.class_name, note(line))
 
 
 def cards(results: JSON) -> list[JSON]:

@@ -205,7 +205,7 @@ def audit(
 @contextmanager
 def owned(directory: Path, running: Running) -> Iterator[Location]:
     """Hold a study for this run alone, its directory and its database, and say where it keeps things."""
-    with sole_owner(directory):
+    with sole_owner(directory, "directory"):
         location = running.location(directory)
         with location.held():
             yield location

@@ -13,6 +13,7 @@ from glasshouse.studies.results import SCHEMA
 from glasshouse.studies.study import MEMBERSHIP_FILE, RESULT_FILE
 from glasshouse.types import JSON
 
+STUDY_FILE = "study.json"  # of a study of many models
 PARTS = {
     "schema",
     "rows",
@@ -38,6 +39,11 @@ def read_results(directory: Path) -> JSON:
         if (directory / MEMBERSHIP_FILE).is_file():
             raise StudyError(
                 f"{directory} is an audit of membership, which the gate does not read: see its report."
+            ) from None
+        if (directory / STUDY_FILE).is_file():
+            raise StudyError(
+                f"{directory} is a study of many models, which audits' commands do not read: use 'glasshouse study "
+                f"report {directory}' or 'study status'."
             ) from None
         raise StudyError(
             f"{directory} holds no {RESULT_FILE}: run 'glasshouse audit --out {directory}' first."

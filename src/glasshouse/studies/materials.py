@@ -174,6 +174,8 @@ def _others(found: ImageSet, taken: list[int], seed: int) -> tuple[Tensor, str]:
 
 def unlike(candidates: Tensor, originals: Tensor) -> list[bool]:
     """Which candidates are no copy of an original: a copy would tie with it and hide that it was seen."""
+    if not len(originals):
+        return [True] * len(candidates)
     first, second = (part.flatten(1).double() for part in (candidates, originals))
     nearest = torch.cdist(first, second).amin(1) / first.shape[1] ** 0.5
     return [bool(distance > COPY) for distance in nearest]

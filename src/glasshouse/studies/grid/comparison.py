@@ -57,7 +57,8 @@ def compare(first: Path, second: Path) -> list[Difference]:
     if not found:
         raise StudyError(
             f"{first} and {second} have no finished setup in common on the same images: compare studies whose plans "
-            "share data sets, models, recipes, defenses and attacks, as they are written."
+            "share data sets, models, recipes, seeds, defenses and attacks, as they are written, and the seed that "
+            "draws the images."
         )
     return found
 

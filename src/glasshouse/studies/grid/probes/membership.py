@@ -67,7 +67,10 @@ class Membership(Probe):
         others = laboratory.strangers(self.dataset)
         members = laboratory.members(self.dataset)
         if not len(others.images):
-            raise DataError(f"{self.dataset} has no test images that are not attacked: attack fewer.")
+            raise DataError(
+                f"{self.dataset} has no test images that are neither attacked nor trained on, so nobody can be told "
+                "from members: use a data set with a test part of its own, or attack fewer."
+            )
         network = laboratory.network(self.model, self.dataset, self.weights)
         attack = membership.create(self.attack)
         rng = torch.Generator().manual_seed(self.seed)
