@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -71,21 +71,21 @@ def _measured(plan: Federation, root: Path | None) -> tuple[float, int]:
     found = data.load(plan.dataset, root=root, split="train")
     count, nothing = len(found), torch.zeros(0, *found.spec.shape)
     lessons = Lessons.of(plan.dataset, SAMPLE, plan.seed, nothing, root=root, download=False)
-    school = School({plan.dataset: lessons})
+    untested = replace(lessons, test_images=lessons.test_images[:1], test_labels=lessons.test_labels[:1])
+    school = School({plan.dataset: untested})
     recipe = f"crop/{plan.defense}" if plan.augment else plan.defense
     sample = Trained(
         dataset=plan.dataset,
         model=plan.model,
         recipe=recipe,
         seed=plan.seed,
-        epochs=1,
-        checkpoints=(1,),
+        epochs=2,
+        checkpoints=(2,),
         lr=plan.lr,
         batch=min(plan.batch, SAMPLE),
         architecture=complete_spec(models.models.create(plan.model)),
         lessons=lessons.digest,
     )
-    spent = min(school.seconds(sample) for _ in range(2))  # the first prepares what is prepared once
     images = min(count, plan.images or count)
     passes = plan.rounds * plan.local_epochs * images / len(lessons.labels)
-    return spent * passes, len(own.to_weights(own.build(plan.model, lessons.spec, seed=0)))
+    return school.epoch_seconds(sample) * passes, len(own.to_weights(own.build(plan.model, lessons.spec, seed=0)))
