@@ -9,7 +9,6 @@ import dataclasses
 import io
 import itertools
 import json
-import math
 import sys
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from matplotlib.figure import Figure
 from page_tables import table
 from PIL import Image
 
-from glasshouse.reports.grid_balance import WAITING, Balance, balances, number, percent, strongest
+from glasshouse.reports.grid_balance import WAITING, Balance, balances, number, percent, shown, strongest
 from glasshouse.reports.grid_balance import table as compared
 from glasshouse.reports.grid_figures import front, pareto_png
 from glasshouse.studies.grid.lines import lines
@@ -117,8 +116,7 @@ def draw_pictures(study: Path) -> bytes:
 
 def _leak(one: Balance) -> tuple[float, float]:
     """What sorts last leaks most; what is not known leaks nothing yet."""
-    distance = one.metrics.get(SEMSIM)
-    return one.seen["mean"] if one.seen else -1.0, -distance["mean"] if distance else -math.inf
+    return one.seen["mean"] if one.seen else -1.0, shown(one.metrics)
 
 
 def by_attack(found: list[Balance]) -> list[str]:
@@ -130,6 +128,13 @@ def by_attack(found: list[Balance]) -> list[str]:
     defenses = dict.fromkeys(one.defense for one in found)
     rows = [[defense, *(cells.get((defense, attack), WAITING) for attack in attacks)] for defense in defenses]
     return ["Seen, and SemSim, by attack:", "", *table(["defense", *attacks], rows), ""]
+
+
+def blind(found: list[Balance]) -> list[str]:
+    """Attacks that saw nothing even undefended: what they did not see behind a defense is no merit of it."""
+    names = [one.attack for one in found if one.defense == UNDEFENDED and one.seen and one.seen["mean"] == 0]
+    words = "saw nothing of undefended images either, and so say nothing of any defense on this network"
+    return [f"{', '.join(names)} {words}.", ""] if names else []
 
 
 def sentences(found: list[Balance]) -> list[str]:
@@ -192,7 +197,15 @@ def page() -> str:
         own = [one for one in rows if (one.dataset, one.model) == (dataset, model)]
         if own:
             strong = strongest(own)
-            text += [f"## {dataset}, {model}", "", *sentences(strong), *table(*compared(strong)), "", *by_attack(own)]
+            text += [
+                f"## {dataset}, {model}",
+                "",
+                *sentences(strong),
+                *table(*compared(strong)),
+                "",
+                *by_attack(own),
+                *blind(own),
+            ]
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
     text += ["## Attacks that do not fit", "", MISSING, "", *(f"- {line}" for line in found["left_out"]), ""]
     text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]

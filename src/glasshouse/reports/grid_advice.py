@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from glasshouse.metrics import metrics
-from glasshouse.registry import parse_spec
-from glasshouse.reports.grid_balance import PERCEPTUAL, UNDEFENDED, Balance, balances, strongest_seen
+from glasshouse.reports.grid_balance import UNDEFENDED, Balance, balances, shown, strongest_seen
 from glasshouse.reports.view import untuned
 from glasshouse.types import JSON
 
@@ -85,15 +82,9 @@ def headline(results: JSON) -> str:
 
 
 def _shown(results: JSON, one: JSON) -> float:
-    """How much the pictures of a setup show by the most perceptual metric that it has."""
+    """How much the pictures of a setup show."""
     same = ("dataset", "model", "recipe", "training_seed", "epoch", "defense", "attack", "threat")
-    rows = {row["metric"]: row for row in results["rows"] if all(row[name] == one[name] for name in same)}
-    for name in PERCEPTUAL:
-        row = next((row for text, row in rows.items() if parse_spec(text)[0] == name and row["images"]), None)
-        if row is not None:
-            sign = 1 if metrics.get(name).leaks_when == "high" else -1
-            return math.inf if row["mean"] is None else sign * float(row["mean"])
-    return -math.inf
+    return shown({row["metric"]: row for row in results["rows"] if all(row[name] == one[name] for name in same)})
 
 
 def advice(results: JSON) -> list[str]:

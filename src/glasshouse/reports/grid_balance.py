@@ -165,10 +165,21 @@ def _untuned(attack: str) -> str:
 
 
 def _worst(own: Sequence[Balance]) -> Balance:
-    most = max(own, key=lambda one: -1.0 if one.seen is None else float(one.seen["mean"]))
+    most = max(own, key=lambda one: (-1.0 if one.seen is None else float(one.seen["mean"]), shown(one.metrics)))
     return replace(
         most, metrics={name: _leakiest(name, [one.metrics.get(name) for one in own]) for name in most.metrics}
     )
+
+
+def shown(values: Mapping[str, JSON | None]) -> float:
+    """How much pictures show by the most perceptual metric that they have: what is higher leaks more."""
+    known = {parse_spec(name)[0]: value for name, value in values.items() if value is not None and value["images"]}
+    best = next((name for name in PERCEPTUAL if name in known), None)
+    if best is None:
+        return -math.inf
+    mean = known[best]["mean"]
+    # a mean that is None though there are images is infinite: as high as it can be
+    return math.inf if mean is None else float(mean) if metrics.get(best).leaks_when == "high" else -float(mean)
 
 
 def _leakiest(name: str, values: Sequence[JSON | None]) -> JSON | None:

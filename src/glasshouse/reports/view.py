@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from glasshouse.defenses import create as create_defense
 from glasshouse.metrics import metrics
@@ -69,10 +70,10 @@ def columns(results: JSON) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def lines(results: JSON, people: Mapping[str, Judgement]) -> tuple[Line, ...]:
+def lines(results: JSON, people: Mapping[str, Judgement] = MappingProxyType({})) -> tuple[Line, ...]:
     """The table, one line per setup; ``people`` is what votes say of reconstructions, by their files."""
     asked: dict[tuple[str, ...], dict[str, bool]] = {}
-    for one in results["per_image"]:
+    for one in results["per_image"] if people else ():
         if one["guess"] in people:
             asked.setdefault(setup_of(one), {})[one["guess"]] = people[one["guess"]].recognised
     seen = {setup_of(one): one for one in results["identified"]}
@@ -123,6 +124,16 @@ def with_interval(value: JSON, form: str) -> str:
 def short(value: float) -> str:
     """A number with three digits that matter and no exponent where people would not want one."""
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2g}" if abs(value) < 0.01 else f"{value:.3f}"
+
+
+def condition(training: str, batchnorm: str) -> str:
+    """A round and batch-norm mode in words."""
+    rounds = {"0": "before training (round 0)", "trained": "trained model", "given": "the model as given"}
+    modes = {
+        "eval": ", batch norm in eval mode (the literature's worst case)",
+        "train": ", batch norm in train mode (what clients send)",
+    }
+    return rounds.get(training, f"round {training}").capitalize() + modes.get(batchnorm, "")
 
 
 def verdict(results: JSON) -> tuple[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glasshouse.reports.thumbnails import LARGE, SMALL, Room, beside, inline
-from glasshouse.reports.view import columns, setup_of, short
+from glasshouse.reports.view import columns, condition, setup_of, short
 from glasshouse.store import Album
 from glasshouse.types import JSON
 from glasshouse.votes.judgement import Judgement
@@ -125,13 +125,3 @@ class _Hall:
 def _told_by(judgement: Judgement) -> str:
     """How many people recognised a reconstruction."""
     return f"recognised by {judgement.matching} of {judgement.votes} people"
-
-
-def condition(training: str, batchnorm: str) -> str:
-    """A round and batch-norm mode in words."""
-    rounds = {"0": "before training (round 0)", "trained": "trained model", "given": "the model as given"}
-    modes = {
-        "eval": ", batch norm in eval mode (the literature's worst case)",
-        "train": ", batch norm in train mode (what clients send)",
-    }
-    return rounds.get(training, f"round {training}").capitalize() + modes.get(batchnorm, "")
