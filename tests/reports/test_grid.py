@@ -98,16 +98,17 @@ def seen(defense, mean, low, high, accuracy):
 
 def told(*found):
     """What is advised of a study whose attacks saw so much."""
-    return advice({"identified": list(found), "rows": [], "targets": [], "settings": {"paired": False}})
+    parts = advice({"identified": list(found), "rows": [], "targets": [], "settings": {"paired": False}})
+    return [f"{part.title}: {sentence}" for part in parts for sentence in part.sentences]
 
 
 def test_advice_credits_a_defense_only_where_the_intervals_are_apart():
     bare = seen("none", 0.8, 0.7, 0.9, 0.6)
     text = " ".join(told(bare, seen("csvar", 0.1, 0.0, 0.2, 0.4), seen("prune", 0.7, 0.6, 0.8, 0.6)))
-    assert "do not share undefended" in text
+    assert "Do not share undefended" in text
     assert "csvar leaves most accuracy (40%)" in text
     assert "too few images to tell whether these helped: prune" in text
-    assert "not judged" not in text
+    assert "Not judged" not in text
     assert "80% of 50" in headline({"identified": [bare], "rows": []})
 
 
@@ -116,7 +117,7 @@ def test_a_defense_that_was_attacked_on_fewer_networks_is_not_credited(other):
     bare, hidden = seen("none", 0.8, 0.7, 0.9, 0.6), seen("csvar", 0.1, 0.0, 0.2, 0.4)
     first, second = told(bare, {**bare, **other}, hidden)
     assert "no defense can be" not in first
-    assert second == "d: not judged, because an attack on it failed or is still to come: csvar."
+    assert second == "d: Not judged, because an attack on it failed or is still to come: csvar."
     assert "csvar leaves most accuracy" in told(bare, {**bare, **other}, hidden, {**hidden, **other})[1]
 
 

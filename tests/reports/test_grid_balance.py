@@ -146,8 +146,9 @@ def test_an_attack_that_failed_earns_no_credit(attacked_twice):
     _, hidden = strongest(balances(attacked_twice))
     assert (hidden.seen, hidden.metrics["semsim"]) == (None, None)
     assert [one["defense"] for one in strongest_seen(attacked_twice)] == ["none"]
-    assert [one for one in advice(attacked_twice) if "csvar" in one] == [
-        "d: not judged, because an attack on it failed or is still to come: csvar."
+    (part,) = advice(attacked_twice)
+    assert [one for one in part.sentences if "csvar" in one] == [
+        "Not judged, because an attack on it failed or is still to come: csvar."
     ]
 
 
@@ -159,10 +160,10 @@ def test_what_is_linked_or_told_to_be_a_member_behind_a_credited_defense_is_said
     for row in results["rows"]:
         row["threat"] = {"batchnorm": "none", "tuning": "tuned"}
     results["probes"][1]["queries"]["protected"]["auc"] = value(0.7)
-    text = " ".join(advice(results))
+    text = " ".join(advice(results)[0].sentences)
     assert "csvar leaves most accuracy" in text
-    assert "Behind csvar (0.9) protected images themselves are found in a gallery" in text
-    assert "Behind csvar (0.7) members of the training data can be told" in text
+    assert "protected images themselves are found in a gallery of originals behind csvar (90%)." in text
+    assert "can be told from others by the loss behind csvar (AUC 0.70)." in text
 
 
 def test_an_attack_that_failed_on_some_images_earns_no_credit_either(attacked_twice):

@@ -87,68 +87,80 @@ def _shown(results: JSON, one: JSON) -> float:
     return shown({row["metric"]: row for row in results["rows"] if all(row[name] == one[name] for name in same)})
 
 
-def advice(results: JSON) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do on one data set with one model."""
+
+    title: str
+    sentences: tuple[str, ...]
+
+
+def advice(results: JSON) -> list[Advice]:
     """What to do on each data set and model, from the worst case behind each defense."""
     known, attacked, probed = stands(results), _attacked(results), balances(results)
     several = len({model for _, model in attacked}) > 1
-    told: list[str] = []
+    told = []
     for (dataset, model), names in attacked.items():
-        title = f"{dataset}, {model}" if several else dataset
         found = known.get((dataset, model), {})
-        told += _advice(title, found)
-        told += _caveats(title, found, [one for one in probed if (one.dataset, one.model) == (dataset, model)])
-        unjudged = [name for name in names if name not in found]
-        if unjudged:
-            told.append(
-                f"{title}: not judged, because an attack on it failed or is still to come: {', '.join(unjudged)}."
-            )
+        measured = [one for one in probed if (one.dataset, one.model) == (dataset, model)]
+        sentences = [*_judged(found), *_caveats(found, measured), *_unjudged(names, found)]
+        told.append(Advice(f"{dataset}, {model}" if several else dataset, tuple(sentences)))
     return told
 
 
-def _advice(dataset: str, found: dict[str, Stand]) -> Iterator[str]:
+def _judged(found: dict[str, Stand]) -> Iterator[str]:
     bare = found.get(UNDEFENDED)
     if bare is None:
-        yield f"{dataset}: nothing was attacked without a defense, so no defense can be credited."
+        yield "Nothing was attacked without a defense, so no defense can be credited."
         return
     if bare.seen["mean"] == 0:
         yield (
-            f"{dataset}: even undefended nothing could be seen. Try stronger attacks (tune = true, more steps) and "
-            "more images before you trust that."
+            "Even undefended nothing could be seen. Try stronger attacks (tune = true, more steps) and more images "
+            "before you trust that."
         )
         return
-    yield f"{dataset}: do not share undefended; {_seen(bare)} could be seen (accuracy {bare.accuracy})."
-    yield from _credited(dataset, bare, [one for name, one in found.items() if name != UNDEFENDED])
+    yield f"Do not share undefended: {_seen(bare)} could be seen (accuracy {bare.accuracy})."
+    yield from _credited(bare, [one for name, one in found.items() if name != UNDEFENDED])
 
 
-def _credited(dataset: str, bare: Stand, others: list[Stand]) -> Iterator[str]:
+def _credited(bare: Stand, others: list[Stand]) -> Iterator[str]:
     """A defense is credited only where its interval lies below that of the undefended gradient."""
-    hides = [one for one in others if one.seen["high"] < bare.seen["low"]]
+    hides = [one for one in others if _hides(one, bare)]
     unclear = [one for one in others if one not in hides and one.seen["mean"] < bare.seen["mean"]]
     if hides:
         best = max(hides, key=lambda one: one.seen["accuracy"] or 0.0)
         yield (
-            f"{dataset}: of the defenses that hid more than chance explains ({_names(hides)}), {best.defense} leaves "
-            f"most accuracy ({best.accuracy}); {_seen(best)} could still be seen{untuned(one.seen for one in hides)}."
+            f"Of the defenses that hid more than chance explains ({_names(hides)}), {best.defense} leaves most "
+            f"accuracy ({best.accuracy}); {_seen(best)} could still be seen{untuned(one.seen for one in hides)}."
         )
     elif others:
-        yield f"{dataset}: no defense here hid more than chance explains: attack more images, or defend harder."
+        yield "No defense here hid more than chance explains: attack more images, or defend harder."
     if unclear:
-        yield f"{dataset}: too few images to tell whether these helped: {_names(unclear)}."
+        yield f"There are too few images to tell whether these helped: {_names(unclear)}."
 
 
-def _caveats(title: str, found: dict[str, Stand], probed: Sequence[Balance]) -> Iterator[str]:
+def _hides(one: Stand, bare: Stand) -> bool:
+    return bool(one.seen["high"] < bare.seen["low"])
+
+
+def _caveats(found: dict[str, Stand], probed: Sequence[Balance]) -> Iterator[str]:
     """What leaks all the same behind defenses that hid images from attacks on gradients."""
     bare = found.get(UNDEFENDED)
-    hides = {name for name, one in found.items() if bare and one.seen["high"] < bare.seen["low"]}
+    hides = {name for name, one in found.items() if bare and _hides(one, bare)}
     linked = {one.defense: one.identified for one in probed if one.identified and one.identified["mean"] > HALF}
     members = {one.defense: one.auc for one in probed if one.auc and one.auc["low"] > HALF}
-    for measures, words in (
-        (linked, "protected images themselves are found in a gallery of originals"),
-        (members, "members of the training data can be told from others by the loss"),
-    ):
-        names = [f"{name} ({value['mean']:.2g})" for name, value in measures.items() if name in hides]
-        if names:
-            yield f"{title}: what hid the gradient's images does not hide all. Behind {', '.join(names)} {words}."
+    links = [f"{name} ({value['mean']:.0%})" for name, value in linked.items() if name in hides]
+    if links:
+        yield f"But protected images themselves are found in a gallery of originals behind {', '.join(links)}."
+    told = [f"{name} (AUC {value['mean']:.2f})" for name, value in members.items() if name in hides]
+    if told:
+        yield f"But members of the training data can be told from others by the loss behind {', '.join(told)}."
+
+
+def _unjudged(names: Sequence[str], found: dict[str, Stand]) -> Iterator[str]:
+    left = [name for name in names if name not in found]
+    if left:
+        yield f"Not judged, because an attack on it failed or is still to come: {', '.join(left)}."
 
 
 def _seen(stand: Stand) -> str:

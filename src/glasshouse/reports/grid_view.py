@@ -14,7 +14,7 @@ from glasshouse.functional.intervals import share_interval
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.gallery import note
-from glasshouse.reports.grid_balance import PERCEPTUAL, network_of
+from glasshouse.reports.grid_balance import PERCEPTUAL, network_of, shown
 from glasshouse.reports.thumbnails import LARGE, beside, inline
 from glasshouse.reports.view import Cell, cell, columns
 from glasshouse.store import Album
@@ -105,8 +105,11 @@ def _places(results: JSON, people: Mapping[tuple[object, ...], JSON]) -> list[Pl
     for row in results["rows"]:
         by_setup.setdefault(key(row), {})[row["metric"]] = row
     seen = {key(one): one for one in results["identified"]}
-    found = [_place(rows, seen.get(name), results, people) for name, rows in by_setup.items()]
-    return sorted(found, key=lambda one: -one.values[MEASURES.index("seen")].order)
+    found = []
+    for name, rows in by_setup.items():
+        place = _place(rows, seen.get(name), results, people)
+        found.append(((place.values[MEASURES.index("seen")].order, shown(rows)), place))
+    return [place for _, place in sorted(found, key=lambda one: one[0], reverse=True)]
 
 
 def _place(

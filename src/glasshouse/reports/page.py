@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,4 +80,10 @@ def template(name: str) -> Template:
         undefined=StrictUndefined,
         trim_blocks=True,
     )
+    environment.filters["breaking"] = breaking
     return environment.get_template(name)
+
+
+def breaking(text: str) -> Markup:
+    """A text, escaped, that may go on in the next line behind a comma, colon or slash: SPECs have no blanks."""
+    return Markup("<wbr>").join(re.split(r"(?<=[,:/])", text))
