@@ -103,6 +103,7 @@ def changed(file, statement):
         ("UPDATE targets SET outcome = '{}' WHERE key = 't1'", (0, 1, 0)),
         ("UPDATE images SET label = 9 WHERE place = 0", (1, 0, 0)),
         ("UPDATE cases SET described = '{' WHERE key = 'none2'", (1, 1, 0)),
+        ("UPDATE cases SET described = CAST(x'7B2261223A2022FF227D' AS TEXT) WHERE key = 'none2'", (1, 1, 0)),
     ],
 )
 def test_a_row_that_is_not_as_it_was_sealed_goes_and_takes_no_other_along(database, tmp_path, statement, lost):

@@ -86,7 +86,7 @@ def _unusable(file: Path, error: Exception) -> str:
 def _connected(file: Path, patience: float = 10) -> sqlite3.Connection:
     """A connection that reads damaged text as it is, and lets rows go in any order."""
     connection = sqlite3.connect(file, timeout=patience)
-    connection.text_factory = lambda content: content.decode(errors="replace")
+    connection.text_factory = lambda content: content.decode(errors="surrogateescape")
     connection.row_factory = sqlite3.Row
     return connection
 
@@ -141,8 +141,9 @@ def _alone(file: Path) -> sqlite3.Connection:
 
 
 def _copy(file: Path, old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> None:
-    rows, whole = _readable(old, table)
-    if not whole and table not in COMPUTED:
+    readable, whole = _readable(old, table)
+    rows = [row for row in readable if _is_text(row)]
+    if not (whole and len(rows) == len(readable)) and table not in COMPUTED:
         raise StudyError(
             f"{file} is damaged where votes are kept ({table}), which nobody can compute anew: put a copy in its "
             "place, or move it away and run the same command again without them."
@@ -183,6 +184,14 @@ def _is_whole(row: sqlite3.Row, held: list[Held]) -> bool:
     return row["state"] != "done" or row["seal"] in (None, sealed_case(row["key"], row["outcome"], held))
 
 
+def _is_text(row: sqlite3.Row) -> bool:
+    """Whether every text of a row is one: damage leaves bytes that are no UTF-8, which nobody else can read."""
+    try:
+        return all(value.encode() is not None for value in row if isinstance(value, str))
+    except UnicodeEncodeError:
+        return False
+
+
 def _described(row: sqlite3.Row) -> bool:
     """Whether it can be read what a case or a target is about."""
     try:
@@ -194,7 +203,7 @@ def _described(row: sqlite3.Row) -> bool:
 def _drop(connection: sqlite3.Connection, table: str, is_right: Callable[[sqlite3.Row], bool]) -> None:
     """Delete the rows of a table that are not right."""
     rows = connection.execute(f"SELECT rowid AS number, * FROM {table}")  # noqa: S608 - a name of our own
-    wrong = [(row["number"],) for row in rows if not is_right(row)]
+    wrong = [(row["number"],) for row in rows if not (_is_text(row) and is_right(row))]
     if wrong:
         log.warning("%d of the %s were damaged and are computed anew.", len(wrong), table)
     connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", wrong)  # noqa: S608 - as above

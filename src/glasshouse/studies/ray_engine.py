@@ -87,6 +87,7 @@ class _Crew:
             ray.get_runtime_context().get_node_id(), soft=True
         )
         self._board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=beside).remote()
+        self._asked: Any = None  # of the board, and not answered yet
         self.running: dict[Any, tuple[Any, ...]] = {}
 
     def cores(self) -> int:
@@ -100,9 +101,8 @@ class _Crew:
     def finished(self, left: list[tuple[Any, ...]], watch: Watch) -> Iterator[Finished[Any, Any]]:
         """Yield what is finished by now; a task of several jobs that killed its workers is begun anew, job by job."""
         done, _ = self._ray.wait(list(self.running), timeout=LOOK_AGAIN)
-        with contextlib.suppress(self._ray.exceptions.RayError):  # how far the others are is not worth a run
-            for key, share in self._ray.get(self._board.news.remote(), timeout=LOOK_AGAIN).items():
-                watch(key, share)
+        for key, share in self._news().items():
+            watch(key, share)
         for reference in done:
             task = self.running.pop(reference)
             try:
@@ -115,6 +115,18 @@ class _Crew:
                     continue
                 reason = f"The worker died {RETRIES + 1} times in the middle of this case: {type(error).__name__}."
                 yield task, [Failure(reason)]
+
+    def _news(self) -> dict[str, float]:
+        """How far tasks are; an answer that is late is read the next time, since the board gives it once."""
+        if self._asked is None:
+            self._asked = self._board.news.remote()
+        found: dict[str, float] = {}
+        with contextlib.suppress(self._ray.exceptions.RayError):  # how far tasks are is not worth a run
+            if not self._ray.wait([self._asked], timeout=LOOK_AGAIN)[0]:
+                return found
+            found = self._ray.get(self._asked)
+        self._asked = None
+        return found
 
     def dismiss(self) -> None:
         """Stop what is still under way, after an interrupt for example."""
