@@ -45,6 +45,10 @@ class Trace:
         started = family(os.getpid())
         return cls(frozenset(started - {os.getpid()}), frozenset(held(started) & listening()))
 
+    def without(self, other: Trace) -> Trace:
+        """What is not in the other."""
+        return Trace(self.processes - other.processes, self.sockets - other.sockets)
+
     def left(self) -> Trace:
         """What is still there of it."""
         there = {process for process in self.processes if (PROC / str(process)).exists()}
@@ -59,13 +63,14 @@ def run() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as name:
         memory, trace, home = list[int](), list[Trace](), Path(name)
         dataset, words = images(home)
+        before = Trace.now()
         plan = Federation(dataset=dataset, images=IMAGES, model="lenet", clients=CLIENTS, rounds=ROUNDS)
 
         def look() -> None:
             started = family(os.getpid())
             memory.append(sum(map(resident, started)))
             WORKED.update({one: seconds(one) for one in started if parent(one) not in (os.getpid(), os.getppid())})
-            trace[:] = [Trace.now()]
+            trace[:] = [Trace.now().without(before)]
 
         began = time.perf_counter()
         accuracy = federate(plan, home / "federation", tell=lambda facts: look()).accuracy

@@ -1,7 +1,7 @@
 """The CSVAR paper's evaluation on real data: what studies of the preset ``csvar`` found, into docs/results, as a page.
 
-python docs/generate_federations.py STUDY ..., directories of 'glasshouse study run', finished or not; without
-arguments only the page is written.
+python docs/generate_federations.py STUDY ..., directories of 'glasshouse study run', finished or not. What was found is
+added to what is kept already, so that a long plan may be run in parts; without arguments only the page is written.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ RARE = "tpr_at_fpr_0.01"
 LOSS = "loss"
 NONE, NOISE, CSVAR = "none", "image_noise:sigma=50", "csvar"
 WORDS = {NONE: "vanilla", NOISE: "noise sigma 50", CSVAR: "CSVAR"}
+#: Settings that may differ between parts of one study: what they run, and words about it.
+LISTS = ("datasets", "models", "defenses", "extra", "single", "seeds", "shadow_membership")
+LABELS = ("title", "versions")
 ACROSS = 3  # panels beside one another
 NETWORKS = ("resnet50", "shufflenet_v2", "mobilenet_v2")
 #: Table I of the paper, in percent: vanilla, noise, CSVAR for each of the networks; its "CelebA" is the ORL faces.
@@ -49,12 +52,32 @@ CLAIMS = (
 
 
 def export(studies: list[Path]) -> None:
-    """Keep settings and figures of the studies, and draw the pictures."""
-    content = [kept(read_results(study)) for study in studies]
+    """Add settings and figures of the studies to those that are kept, and draw the pictures."""
+    held = json.loads(FILE.read_text()) if FILE.is_file() else []
+    content = merged([*held, *(kept(read_results(study)) for study in studies)])
     FILE.write_text(json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n")
     rows = [row for one in content for row in finished(one)]
     draw(ROC, rows, draw_roc, "others taken for members", "members found")
     draw(ROUNDS, rows, draw_rounds, "round", "share")
+
+
+def merged(studies: list[dict]) -> list[dict]:
+    """Studies that differ in nothing but what they list, as one: what is finished stays until it is done again."""
+    found: dict[str, dict] = {}
+    for one in studies:
+        alike = json.dumps({name: value for name, value in one["settings"].items() if name not in (*LISTS, *LABELS)})
+        held = found.setdefault(alike, {"settings": one["settings"], "rows": []})
+        lists = {name: list(dict.fromkeys([*held["settings"][name], *one["settings"][name]])) for name in LISTS}
+        rows = {named(row): row for row in held["rows"]}
+        done = {name for name, row in rows.items() if "accuracy" in row}
+        rows |= {named(row): row for row in one["rows"] if "accuracy" in row or named(row) not in done}
+        found[alike] = {"settings": {**one["settings"], **lists}, "rows": list(rows.values())}
+    return list(found.values())
+
+
+def named(row: dict) -> tuple[object, ...]:
+    """What tells a federation from the others of its study."""
+    return row["dataset"], row["model"], row["defense"], row["augment"], row["seed"]
 
 
 def kept(results: dict) -> dict:

@@ -67,3 +67,27 @@ def test_nothing_finished_is_a_page_of_choices(script, tmp_path):
     assert "not finished" in page
     assert "Do the paper's claims hold" not in page
     assert "What was chosen" in page
+
+
+def test_parts_of_one_plan_are_put_together_and_what_is_finished_stays(script, tmp_path):
+    waiting = {"dataset": "mnist", "model": "lenet", "defense": "none", "augment": False, "seed": 0, "pending": True}
+    made(script, tmp_path, [face("none", 0.9, 0.8), waiting])
+    undone = {**waiting, "dataset": "orl_faces:size=64", "model": "shufflenet_v2"}
+    page = made(script, tmp_path, [undone, face("csvar", 0.8, 0.6), {**waiting, "failed": "no room"}])
+    (study,) = json.loads(script.FILE.read_text())
+    assert [(one["defense"], "accuracy" in one) for one in study["rows"]] == [
+        ("none", True),
+        ("none", False),
+        ("csvar", True),
+    ]
+    assert "MIA AUC vanilla > CSVAR, raw queries: **holds**" in page
+    assert "- mnist, lenet, none (failed: no room): seeds 0" in page
+
+
+def test_studies_with_other_settings_stay_apart(script, tmp_path):
+    made(script, tmp_path, [face("none", 0.9, 0.8)])
+    document = json.loads((tmp_path / "study.json").read_text())
+    document["settings"]["rounds"] += 1
+    (tmp_path / "study.json").write_text(json.dumps(document))
+    script.export([tmp_path])
+    assert len(json.loads(script.FILE.read_text())) == 2
