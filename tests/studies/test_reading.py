@@ -32,6 +32,13 @@ def test_every_preset_can_be_read_back(name, scale, tmp_path):
     [
         ('attacks = ["invgard"]', "line 3: Unknown attack 'invgard'. Did you mean 'invgrad'"),
         ('attacks = ["invgrad",\n  "invgrad:stpes=3"]', "line 4: Unknown setting of attack invgrad 'stpes'"),
+        ('attacks = ["lenet | invgard"]', "line 3: Unknown attack 'invgard'"),
+        (
+            'attacks = ["resnet20 | invgrad"]',
+            "line 3: attacks has .*: write one of the models, lenet,",
+        ),
+        ('attacks = ["lenet | invgrad", "invgrad"]', "line 3: attacks names invgrad twice for lenet"),
+        ('models = ["lenet", "mlp"]\nattacks = ["mlp | invgrad"]', "There are no attacks on lenet"),
         ('defenses = ["prune:percent=700"]', "line 3: percent=700"),
         ('defenses = ["gaussian:sigma=1,at=training"]', "line 3: Defense .* an audit trains nothing"),
         ('recipes = ["none", "gaussian:sigma=1"]', "line 3: Recipe .* at=training"),

@@ -11,7 +11,7 @@ from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.models import own
 from glasshouse.studies.audit import refuse_training_defense
 from glasshouse.studies.federations.plan import Federations
-from glasshouse.studies.grid.plan import NAME, SCHEMA, Grid
+from glasshouse.studies.grid.plan import NAME, SCHEMA, Grid, meant_for
 from glasshouse.studies.grid.targets import refuse_idle
 from glasshouse.studies.study import PLAN_FILE
 
@@ -36,6 +36,10 @@ def _model(text: str) -> None:
     models.models.create(text)
 
 
+def _attack(text: str) -> None:
+    attacks.create(meant_for(text)[1])
+
+
 def _defense(text: str) -> None:
     refuse_training_defense(text, defenses.create(text))
 
@@ -55,7 +59,7 @@ KINDS = {
             "datasets": _dataset,
             "models": _model,
             "recipes": refuse_idle,
-            "attacks": attacks.create,
+            "attacks": _attack,
             "defenses": _defense,
             "metrics": metrics.create,
         },

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.small_grid import SMALL
 
 from glasshouse import data
 from glasshouse.errors import SettingError, StudyError
@@ -155,6 +156,18 @@ def test_paired_attacks_each_recipe_behind_its_own_defense(grid, study):
     assert trained == set(zip(grid.recipes, defenses, strict=True))
     with pytest.raises(SettingError, match="paired"):
         replace(grid, paired=True)
+
+
+def test_an_attack_for_one_model_leaves_the_others_alone(tmp_path):
+    attacks = "mlp | fc_inversion", "lenet:width=4 | invgrad:steps=1", "invgrad:steps=2"
+    grid = replace(SMALL, models=("lenet:width=4", "mlp"), attacks=attacks, checkpoints=(0,))
+    found = carry_out(grid, tmp_path / "study", Running()).result.to_json()["rows"]
+    assert {(row["model"], row["attack"]) for row in found} == {
+        ("lenet:width=4", "invgrad:steps=1"),
+        ("lenet:width=4", "invgrad:steps=2"),
+        ("mlp", "fc_inversion"),
+        ("mlp", "invgrad:steps=2"),
+    }
 
 
 def test_study_json_has_accuracy_beside_leakage_and_no_list_of_images(finished):

@@ -15,6 +15,7 @@ from glasshouse.types import BatchNorm
 SCHEMA = 1
 NAME = "grid"
 FRESH = 0  # the checkpoint before any training
+SEPARATOR = "|"  # between a model and an attack on it alone
 PROBES = ("membership", "linkage", "cost")
 
 
@@ -35,7 +36,7 @@ class Grid:
     training_batch: int = setting(128, "images per training step")
     seeds: tuple[int, ...] = setting((0,), "seeds of training; each is a model of its own")
     images: int = setting(8, "how many test images of each data set are attacked")
-    attacks: tuple[str, ...] = setting(("invgrad",), "attack SPECs")
+    attacks: tuple[str, ...] = setting(("invgrad",), "attack SPECs; 'MODEL | SPEC' on one of the models alone")
     defenses: tuple[str, ...] = setting(("none",), "SPECs of defenses of what is shared")
     paired: bool = setting(
         False, "whether each recipe is attacked behind the defense at its own place in the list only"
@@ -74,8 +75,28 @@ class Grid:
             checks.between("checkpoints", epoch, FRESH, self.epochs)
         if self.training_images is not None:
             checks.at_least("training_images", self.training_images, 2)
+        self._refuse_attacks()
         for model in self.models:
             self.audit(self.datasets[0], model)
+
+    def _refuse_attacks(self) -> None:
+        """Attacks on models that are not in the plan would never run, and models without attacks never be attacked."""
+        for row in self.attacks:
+            model, _ = meant_for(row)
+            if model is not None and model not in self.models:
+                raise SettingError(
+                    f"attacks has '{row}': write one of the models, {', '.join(self.models)}, before '|'."
+                )
+        for model in self.models:
+            found = self.attacks_on(model)
+            if not found:
+                raise SettingError(f"There are no attacks on {model}: name at least one, or take the model out.")
+            if len(set(found)) < len(found):
+                raise SettingError(f"attacks names {_twice(found)} twice for {model}: write it once.")
+
+    def attacks_on(self, model: str) -> tuple[str, ...]:
+        """The attack SPECs that one of the models meets, in order."""
+        return tuple(attack for whose, attack in map(meant_for, self.attacks) if whose in (None, model))
 
     def audit(self, dataset: str, model: str) -> AuditPlan:
         """What is done to one model on one data set, as an audit would."""
@@ -83,7 +104,7 @@ class Grid:
             dataset=dataset,
             images=self.images,
             model=model,
-            attacks=self.attacks,
+            attacks=self.attacks_on(model),
             defenses=self.defenses,
             metrics=self.metrics,
             batch=self.batch,
@@ -117,6 +138,12 @@ def to_toml(grid: Grid) -> str:
 def from_toml(path: Path) -> Grid:
     """Read a plan back; anything that is not one is refused with the reason."""
     return plans.from_toml(path, Grid, schema=SCHEMA)
+
+
+def meant_for(row: str) -> tuple[str | None, str]:
+    """The model that an attack is meant for, or None where it is meant for all, and the attack."""
+    model, bar, attack = row.rpartition(SEPARATOR)
+    return model.strip() if bar else None, attack.strip()
 
 
 def _twice(values: tuple[object, ...]) -> object:

@@ -42,7 +42,10 @@ def laptop() -> Grid:
         lr=0.03,
         training_batch=32,
         images=24,
-        attacks=("invgrad:steps=600,tv=0.05",),
+        attacks=(
+            "resnet20 | invgrad:steps=600,tv=0.01,annealed=false",
+            "convnet8:width=8 | invgrad:steps=1000,tv=0.02,annealed=false",
+        ),
         metrics=METRICS,
     )
 
