@@ -16,7 +16,9 @@ from glasshouse.data.crops import photo_crops
 from glasshouse.errors import DataError
 from glasshouse.studies import tuning
 from glasshouse.studies.audit import Running, audit_plan
+from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import named_images, public_images
+from glasshouse.studies.case import Case
 from glasshouse.studies.choices import CHOICES_FILE, Choices
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.materials import from_dataset, from_tensors
@@ -120,6 +122,36 @@ def test_a_tuned_audit_says_so_and_a_resumed_one_tunes_no_more(quick, tmp_path, 
     again, summary = audit_plan(quick, tmp_path / "study", Running())
     assert (summary.found, summary.done) == (4, 0)
     assert [row.value for row in again.rows] == [row.value for row in result.rows]
+
+
+def test_workers_choose_as_one_process_does(plan, tmp_path):
+    plan = dataclasses.replace(plan, tune=True, steps=1, attacks=("invgrad",), images=1, metrics=("mse",))
+    runs = {"inline": Running(), "local": Running(engine="local", workers=2)}
+    found = {name: audit_plan(plan, tmp_path / name, running)[0].choices["tuning"] for name, running in runs.items()}
+    assert len(found["inline"]) == 2
+    assert found["inline"] == found["local"]
+
+
+def test_practice_has_noise_and_starts_of_its_own(quick, tmp_path, monkeypatch):
+    """Else an attack is tuned to the very noise that hides the attacked images."""
+    drawn: dict[str, set[int]] = {"practice": set(), "attack": set()}
+    perform, seed = Bench.perform, Case.random_seed
+
+    def performed(self, cases, progress):
+        stage = "practice" if isinstance(self, tuning.PracticeBench) else "attack"
+
+        def noted(case, *words):
+            drawn[stage].add(seed(case, *words))
+            return seed(case, *words)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Case, "random_seed", noted)
+            return perform(self, cases, progress)
+
+    monkeypatch.setattr(Bench, "perform", performed)
+    audit_plan(quick, tmp_path / "study", Running())
+    assert all(drawn.values())
+    assert not drawn["practice"] & drawn["attack"]
 
 
 def test_without_tuning_the_card_says_fixed_settings(plan, tmp_path):

@@ -1,4 +1,5 @@
-"""Reading and writing one study's database. A case and its reconstructions are written in one transaction."""
+"""Reading and writing one study's database. Cases that were attacked together, and their
+reconstructions, are written in one transaction."""
 
 from __future__ import annotations
 
@@ -181,21 +182,29 @@ class Store:
 
     def finish(self, key: str, outcome: JSON, reconstructions: Sequence[ReconstructionRecord]) -> None:
         """Write a finished case and its reconstructions, all or nothing."""
-        facts = json.dumps(outcome, sort_keys=True)
-        seal = sealed_case(key, facts, [(one.place, one.file, one.sha256) for one in reconstructions])
+        self.finish_all([(key, outcome, reconstructions)])
+
+    def finish_all(self, cases: Iterable[tuple[str, JSON, Sequence[ReconstructionRecord]]]) -> None:
+        """Write finished cases, each by its key, with its outcome and its reconstructions: all or nothing."""
+        rows, pictures = [], []
+        for key, outcome, reconstructions in cases:
+            facts = json.dumps(outcome, sort_keys=True)
+            seal = sealed_case(key, facts, [(one.place, one.file, one.sha256) for one in reconstructions])
+            rows.append({"key": key, "outcome": facts, "seal": seal})
+            pictures += [asdict(one) for one in reconstructions]
         with self._database.writing() as connection:
             connection.execute(
                 text(
                     "UPDATE cases SET state = 'done', reason = NULL, outcome = :outcome, seal = :seal WHERE key = :key"
                 ),
-                {"key": key, "outcome": facts, "seal": seal},
+                rows,
             )
             connection.execute(
                 text(
                     "INSERT INTO reconstructions VALUES (:case_key, :place, :file, :sha256) "
                     "ON CONFLICT (case_key, place) DO UPDATE SET file = excluded.file, sha256 = excluded.sha256"
                 ),
-                [asdict(one) for one in reconstructions],
+                pictures,
             )
 
     def fail(self, key: str, reason: str) -> None:

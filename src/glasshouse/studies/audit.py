@@ -244,6 +244,7 @@ def _tuner(
             choices,
             fixed_steps=plan.steps is not None,
             progress=running.tuning_progress,
+            executor=running.executor(),
             deadline=deadline,
         )
 

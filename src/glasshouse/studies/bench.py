@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -63,7 +63,7 @@ class Bench:
         pictures = self.pictures if self.pictures.near else self._carried()
         return {**self.__dict__, "pictures": pictures, "_built": {}}
 
-    def packed(self) -> Bench:
+    def packed(self) -> Self:
         """The same bench for a machine that cannot read this one's files: it has their contents with it."""
         found = [
             file for name in ("models", "public") for file in sorted((self.directory / name).glob("*.safetensors"))

@@ -49,7 +49,9 @@ class Unfinished:
 class Workbench(Protocol[JobT_contra, ResultT_co]):
     """All a worker needs for jobs of one kind; ``module`` is a model given as an object, which cannot travel."""
 
-    module: nn.Module | None
+    @property
+    def module(self) -> nn.Module | None:
+        """A model given as an object, or none."""
 
     def packed(self) -> Workbench[JobT_contra, ResultT_co]:
         """The same bench for a machine that cannot read this one's files."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from glasshouse.store import Album, ReconstructionRecord, Store
@@ -10,8 +10,8 @@ from glasshouse.studies.bench import Bench, Outcome
 from glasshouse.studies.case import Case
 from glasshouse.studies.executors import Executor, Failure, JobT, ResultT, Unfinished, Workbench
 from glasshouse.studies.pictures import opaque_name, save_picture
-from glasshouse.studies.tasks import tasks
-from glasshouse.types import finite_or_none
+from glasshouse.studies.tasks import Task, tasks
+from glasshouse.types import JSON, finite_or_none
 
 #: Called with how many jobs are done, with fractions of those that run, and how many there are.
 RunProgress = Callable[[float, int], None]
@@ -55,15 +55,21 @@ def run(
     """
     states = {record.key: record.state for record in store.cases()}
     return work_off(
-        tasks(cases, most_images),
+        [part for task in tasks(cases, most_images) for part in _left_together(task, states)],
         {case.key() for case in cases if states.get(case.key()) == "done"},
         bench,
         executor,
-        keep=lambda case, outcome: keep(case, outcome, store, album),
+        keep=lambda finished: keep(finished, store, album),
         fail=store.fail,
         progress=progress,
         deadline=deadline,
     )
+
+
+def _left_together(task: Task, states: Mapping[str, str]) -> list[Task]:
+    """A task, or its cases one by one where some failed: those were tried by themselves, and so they are again."""
+    failed_alone = {states.get(case.key()) for case in task} == {"done", "failed"}
+    return [(case,) for case in task] if failed_alone else [task]
 
 
 def singly(jobs: Iterable[JobT]) -> list[tuple[JobT, ...]]:
@@ -77,12 +83,16 @@ def work_off(
     bench: Workbench[JobT, ResultT],
     executor: Executor,
     *,
-    keep: Callable[[JobT, ResultT], None],
+    keep: Callable[[Sequence[tuple[JobT, ResultT]]], None],
     fail: Callable[[str, str], None],
     progress: RunProgress,
     deadline: float,
 ) -> Summary:
-    """Work on every task with a job whose key is not ``finished``, and write each job down as soon as it is done."""
+    """Work on every task with a job whose key is not ``finished``, and write each down as soon as it is done.
+
+    ``keep`` has all jobs of a task at once: what is computed together is kept together, so that no kill leaves a part
+    of it, which would have to be computed again with the rest.
+    """
     total = sum(len(task) for task in planned)
     found = sum(job.key() in finished for task in planned for job in task)
     todo = [task for task in planned if any(job.key() not in finished for job in task)]
@@ -100,6 +110,7 @@ def work_off(
     for task, outcomes in executor.work(todo, bench, watch=watch, deadline=deadline):
         over.add(task[0].key())
         shares.pop(task[0].key(), None)
+        kept = []
         for job, outcome in zip(task, outcomes, strict=True):
             if job.key() in finished or isinstance(outcome, Unfinished):
                 continue  # done again for the others' sake, or left to the next run
@@ -107,24 +118,45 @@ def work_off(
                 fail(job.key(), outcome.reason)
                 failed += 1
             else:
-                keep(job, outcome)
-                done += 1
+                kept.append((job, outcome))
+        if kept:
+            keep(kept)
+            done += len(kept)
         progress(found + done + failed + sum(shares.values()), total)
     return Summary(total, found, done, failed)
 
 
-def keep(case: Case, outcome: Outcome, store: Store, album: Album) -> None:
-    """Write the pictures first and the case last, so that a case that is there has its pictures."""
+def one_by_one(keep: Callable[[JobT, ResultT], None]) -> Callable[[Sequence[tuple[JobT, ResultT]]], None]:
+    """Keep every job by itself, where tasks are of one job."""
+
+    def kept(finished: Sequence[tuple[JobT, ResultT]]) -> None:
+        for job, outcome in finished:
+            keep(job, outcome)
+
+    return kept
+
+
+def keep(finished: Sequence[tuple[Case, Outcome]], store: Store, album: Album) -> None:
+    """Write the pictures first and the cases last, so that a case that is there has its pictures."""
+    store.finish_all([(case.key(), _facts(outcome), _saved(case, outcome, album)) for case, outcome in finished])
+
+
+def _saved(case: Case, outcome: Outcome, album: Album) -> list[ReconstructionRecord]:
+    """The pictures of a case, written."""
     key = case.key()
     records = []
     for place, pixels in zip(case.images, outcome.pixels, strict=True):
         file, sha256 = save_picture(album, opaque_name(key, str(place)), pixels)
         records.append(ReconstructionRecord(key, place, file, sha256))
-    facts = {
+    return records
+
+
+def _facts(outcome: Outcome) -> JSON:
+    """What tables want to know of a case."""
+    return {
         "objective": finite_or_none(outcome.objective),
         "snr_db": finite_or_none(outcome.snr_db),
         "labels_right": outcome.labels_right,
         "seconds": outcome.seconds,
         "message_bytes": outcome.message_bytes,
     }
-    store.finish(key, facts, records)

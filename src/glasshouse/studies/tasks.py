@@ -6,20 +6,22 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from glasshouse import attacks, defenses
+from glasshouse import attacks
 from glasshouse.studies.case import Case
 
 Task = tuple[Case, ...]
 APART = 2  # tasks are made in multiples of this, so that two cores share even a small study
+FEWEST = 8  # images that are not parted for that: fewer at once take longer
 
 
 def tasks(cases: Sequence[Case], most_images: int | None = None) -> list[Task]:
-    """Cut cases into tasks of one model, mode and attack, in the order of their first cases.
+    """Cut cases into tasks of one model, mode, defense and attack, in the order of their first cases.
 
     ``most_images`` is how many fit into memory at once, where that is bounded.
 
     A network that works on sixteen images at once rounds otherwise than one that works on fifteen, and attacks blow
-    such differences up. So a task that was cut short is done again as a whole.
+    such differences up. So a task of which something was lost is done again as a whole. What a plan gains, a defense
+    or an attack, makes tasks of its own, and what is finished stays.
     """
     alike: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
@@ -28,9 +30,7 @@ def tasks(cases: Sequence[Case], most_images: int | None = None) -> list[Task]:
 
 
 def _kind(case: Case) -> tuple[object, ...]:
-    """What cases must have in common to be worked on together; a defense may change the network."""
-    changes = defenses.create(case.defense_spec).changes_model
-    own = case.defense_spec if changes else ""
+    """What cases have in common that are worked on together: all but their images."""
     return (
         case.attack_spec,
         case.dataset,
@@ -41,7 +41,7 @@ def _kind(case: Case) -> tuple[object, ...]:
         case.batchnorm,
         case.labels,
         len(case.images),
-        own,
+        case.defense_spec,
         case.conditions,
     )
 
@@ -53,6 +53,8 @@ def _cut(cases: list[Case], most_images: int | None) -> list[Task]:
     most = max(min(attack.together, fitting) // len(cases[0].images), 1)
     if most == 1:
         return [(case,) for case in cases]
-    parts = min(APART * math.ceil(len(cases) / (APART * most)), len(cases))
+    parts = math.ceil(len(cases) / most)
+    if len(cases) * len(cases[0].images) > FEWEST:
+        parts = min(APART * math.ceil(parts / APART), len(cases))
     bounds = [round(number * len(cases) / parts) for number in range(parts + 1)]
     return [tuple(cases[low:high]) for low, high in itertools.pairwise(bounds)]

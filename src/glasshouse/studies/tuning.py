@@ -9,36 +9,37 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glasshouse import attacks
 from glasshouse.attacks.base import InversionAttack
-from glasshouse.errors import GlasshouseError, WeightsError
+from glasshouse.errors import GlasshouseError, StudyError, WeightsError
+from glasshouse.functional.threads import one_thread
 from glasshouse.metrics import Metric, create
 from glasshouse.registry import all_settings, complete_spec
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import Public
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
-from glasshouse.types import JSON, finite_or_none, no_progress
+from glasshouse.studies.executors import Executor, Inline
+from glasshouse.studies.runner import RunProgress, one_by_one, singly, work_off
+from glasshouse.types import JSON, Progress, finite_or_none, no_progress
 
 log = logging.getLogger(__name__)
 
-VERSION = 2  # counts changes of the search that change what is chosen
+VERSION = 3  # counts changes of the search that change what is chosen
 CALIBRATION = 6  # public images that every candidate is tried on
 STEP_FACTORS = (0.5, 2.0)
+PRACTICE = "practice"  # what a case calls its pictures where they are public ones
 CRITERIA = ("lpips", "mse")  # the first whose weights are here; low values leak in both
 
 #: How well the attacker likes a candidate, the lower the better.
 Loss = Callable[[InversionAttack], float]
-#: Told how many attacks are tuned, and how many there are.
-TuningProgress = Callable[[float, int], None]
 
 
 @dataclass
@@ -54,6 +55,41 @@ class PracticeBench(Bench):
         return self.public.images[list(places)], self.public.labels[list(places)]
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for settings of an attack on one model in one mode behind one defense, shown by one of its cases."""
+
+    group: str
+    case: Case
+
+    def key(self) -> str:
+        """What the choice is kept under."""
+        return self.group
+
+
+@dataclass
+class Trials:
+    """All that a worker needs for searches."""
+
+    bench: PracticeBench
+    public: Public
+    fixed_steps: bool
+
+    @property
+    def module(self) -> nn.Module | None:
+        """A model given as an object."""
+        return self.bench.module
+
+    def packed(self) -> Trials:
+        """The same for a machine that cannot read this one's files."""
+        return dataclasses.replace(self, bench=self.bench.packed())
+
+    def perform(self, searches: Sequence[Search], progress: Progress) -> list[JSON]:
+        """What is found best for each, on one thread: every engine chooses alike."""
+        with one_thread():
+            return [_choice(one.case, self.bench, self.public, fixed_steps=self.fixed_steps) for one in searches]
+
+
 def tuned_cases(
     cases: Sequence[Case],
     bench: Bench,
@@ -61,7 +97,8 @@ def tuned_cases(
     choices: Choices,
     *,
     fixed_steps: bool,
-    progress: TuningProgress,
+    progress: RunProgress,
+    executor: Executor | None = None,
     deadline: float = float("inf"),
 ) -> list[Case]:
     """The same cases with the settings found best for their model, mode and defense; found once, then kept.
@@ -69,26 +106,39 @@ def tuned_cases(
     At the deadline, a reading of ``time.monotonic``, no further search begins. Cases that have none yet stay as they
     are, so that they count as to be done; nothing attacks them, because the time is over.
     """
-    practice = PracticeBench(bench.directory, bench.pictures, bench.images, bench.specs, bench.module, public=public)
-    groups = search_groups(cases, public, fixed_steps=fixed_steps)
-    for done, (key, case) in enumerate(groups.items()):
-        progress(done, len(groups))
-        if key not in choices.tuning and time.monotonic() < deadline:
-            choices.tuning[key] = _choice(case, practice, public, fixed_steps=fixed_steps)
-            choices.save()
-    left = len(groups.keys() - choices.tuning.keys())
-    progress(len(groups) - left, len(groups))
-    if left:
-        log.warning("The time is over: %d of %d attacks are not tuned yet, and are left for later.", left, len(groups))
+    practice = PracticeBench(bench.directory, bench.pictures, (), bench.specs, bench.module, public=public)
+    searches = searches_for(cases, public, fixed_steps=fixed_steps)
+
+    def keep(done: Search, choice: JSON) -> None:
+        choices.tuning[done.key()] = choice
+        choices.save()
+
+    summary = work_off(
+        singly(searches),
+        set(choices.tuning),
+        Trials(practice, public, fixed_steps),
+        executor or Inline(),
+        keep=one_by_one(keep),
+        fail=_refuse,
+        progress=progress,
+        deadline=deadline,
+    )
+    if summary.left:
+        counts = summary.left, summary.planned
+        log.warning("The time is over: %d of %d attacks are not tuned yet, and are left for later.", *counts)
     return [_settled(case, choices.tuning.get(_group(case, public, fixed_steps))) for case in cases]
 
 
-def search_groups(cases: Sequence[Case], public: Public, *, fixed_steps: bool) -> dict[str, Case]:
-    """One case of each group that is attacked with the same settings, by the group's key: each is one search."""
+def _refuse(key: str, reason: str) -> None:
+    raise StudyError(f"An attack could not be tuned: {reason}")
+
+
+def searches_for(cases: Sequence[Case], public: Public, *, fixed_steps: bool) -> list[Search]:
+    """One search for each group of cases that are attacked with the same settings."""
     groups: dict[str, Case] = {}
     for case in cases:
         groups.setdefault(_group(case, public, fixed_steps), case)
-    return groups
+    return [Search(group, case) for group, case in groups.items()]
 
 
 def search(attack: InversionAttack, loss: Loss, *, fixed_steps: bool) -> tuple[InversionAttack, list[JSON]]:
@@ -142,7 +192,8 @@ def _choice(case: Case, practice: PracticeBench, public: Public, *, fixed_steps:
 
 def _loss(case: Case, places: Sequence[tuple[int, ...]], practice: PracticeBench, metric: Metric) -> float:
     """How far public images, protected and attacked like private ones, are from their truth; infinite if that fails."""
-    cases = [dataclasses.replace(case, images=own) for own in places]
+    # noise and starts of its own: those of the attacked images are nothing that an attacker can practise on
+    cases = [dataclasses.replace(case, images=own, pictures=PRACTICE) for own in places]
     try:
         outcomes = practice.perform(cases, no_progress)
     except GlasshouseError:

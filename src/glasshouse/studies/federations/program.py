@@ -22,7 +22,7 @@ from glasshouse.studies.federations.results import FOLDER, gathered, save
 from glasshouse.studies.federations.shadows import Shadowed
 from glasshouse.studies.federations.targets import Target, targets_of
 from glasshouse.studies.reading import read_plan, to_toml
-from glasshouse.studies.runner import Summary, singly, work_off
+from glasshouse.studies.runner import Summary, one_by_one, singly, work_off
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 from glasshouse.types import JSON, Progress, finite_or_none
 
@@ -73,7 +73,7 @@ def _train(targets: list[Target], directory: Path, store: Store, running: Runnin
         {key for key, outcome in known.items() if outcome.keys() >= ASKED},
         Ground(directory, root, known, deadline, running.workers),
         Inline(),
-        keep=lambda target, outcome: store.finish_target(target.key(), outcome),
+        keep=one_by_one(lambda target, outcome: store.finish_target(target.key(), outcome)),
         fail=store.fail_target,
         progress=running.training_progress,
         deadline=deadline,

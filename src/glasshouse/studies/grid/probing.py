@@ -12,7 +12,7 @@ from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probes import KINDS, Laboratory, Network, Probe, others_of
 from glasshouse.studies.grid.targets import Lessons, Target
 from glasshouse.studies.materials import Materials
-from glasshouse.studies.runner import Summary, singly, work_off
+from glasshouse.studies.runner import Summary, one_by_one, singly, work_off
 from glasshouse.types import JSON
 
 PUBLIC = 1000  # images of each data set that an attacker holds itself, where there are as many
@@ -59,7 +59,7 @@ def probe(
         {record.key for record in store.probes() if record.state == "done"},
         found,
         running.executor(),
-        keep=keep,
+        keep=one_by_one(keep),
         fail=store.fail_probe,
         progress=running.probing_progress,
         deadline=deadline,

@@ -13,6 +13,7 @@ from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import Public, named_images, public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
+from glasshouse.studies.executors import Executor
 from glasshouse.studies.grid.kept import keep, lost
 from glasshouse.studies.grid.opening import Opened, open_grid
 from glasshouse.studies.grid.plan import Grid
@@ -23,7 +24,7 @@ from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.plan import Plan
 from glasshouse.studies.public import save_public
-from glasshouse.studies.runner import Summary, singly, work_off
+from glasshouse.studies.runner import RunProgress, Summary, one_by_one, singly, work_off
 from glasshouse.studies.scoring import measures, score
 from glasshouse.studies.study import (
     Study,
@@ -36,7 +37,7 @@ from glasshouse.studies.study import (
 from glasshouse.studies.subjects import Subject
 from glasshouse.studies.suitable import audited_networks, fitting_attacks
 from glasshouse.studies.table import Table
-from glasshouse.studies.tuning import TuningProgress, search_groups, tuned_cases
+from glasshouse.studies.tuning import searches_for, tuned_cases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +101,7 @@ def train(opened: Opened, running: Running, deadline: float) -> Summary:
         {record.key for record in opened.store.targets() if record.state == "done"},
         opened.school,
         running.executor(),
-        keep=partial(keep, opened.directory, opened.store),
+        keep=one_by_one(partial(keep, opened.directory, opened.store)),
         fail=opened.store.fail_target,
         progress=running.training_progress,
         deadline=deadline,
@@ -135,7 +136,7 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
         def tuned(done: float, _: int, before: int = before) -> None:
             running.tuning_progress(before + done, total)
 
-        for case in part.settled(bench, choices, tuned, deadline):
+        for case in part.settled(bench, choices, running.executor(), tuned, deadline):
             cases.setdefault(case.key(), case)
         before += part.searches
     opened.store.add_cases((key, case.described()) for key, case in cases.items())
@@ -152,14 +153,23 @@ class _Part:
     @property
     def searches(self) -> int:
         """How many attacks are tuned."""
-        return 0 if self.practice is None else len(search_groups(self.cases, self.practice, fixed_steps=False))
+        return 0 if self.practice is None else len(searches_for(self.cases, self.practice, fixed_steps=False))
 
-    def settled(self, bench: Bench, choices: Choices, progress: TuningProgress, deadline: float) -> Sequence[Case]:
+    def settled(
+        self, bench: Bench, choices: Choices, executor: Executor, progress: RunProgress, deadline: float
+    ) -> Sequence[Case]:
         """The cases as they are worked on."""
         if self.practice is None:
             return self.cases
         return tuned_cases(
-            self.cases, bench, self.practice, choices, fixed_steps=False, progress=progress, deadline=deadline
+            self.cases,
+            bench,
+            self.practice,
+            choices,
+            fixed_steps=False,
+            progress=progress,
+            executor=executor,
+            deadline=deadline,
         )
 
 
