@@ -96,9 +96,9 @@ def seen(defense, mean, low, high, accuracy):
     }
 
 
-def told(*found):
+def told(*found, paired=True):
     """What is advised of a study whose attacks saw so much."""
-    parts = advice({"identified": list(found), "rows": [], "targets": [], "settings": {"paired": False}})
+    parts = advice({"identified": list(found), "rows": [], "targets": [], "settings": {"paired": paired}})
     return [f"{part.title}: {sentence}" for part in parts for sentence in part.sentences]
 
 
@@ -112,13 +112,32 @@ def test_advice_credits_a_defense_only_where_the_intervals_are_apart():
     assert "80% of 50" in headline({"identified": [bare], "rows": []})
 
 
+def test_where_defenses_share_networks_accuracy_tells_nothing_of_them():
+    found = [seen("none", 0.8, 0.7, 0.9, 0.6), seen("csvar", 0.1, 0.0, 0.2, 0.6), seen("prune", 0.0, 0.0, 0.1, 0.05)]
+    (text,) = told(*found, paired=False)[1:]
+    assert "(csvar, prune), prune hid most; 0%" in text
+    assert "accuracy" not in text
+
+
+def test_the_caveat_stays_where_the_tuned_and_the_fixed_saw_as_much():
+    bare, hidden = seen("none", 0.8, 0.7, 0.9, 0.6), seen("csvar", 0.0, 0.0, 0.1, 0.4)
+    tuned = [{**bare, "attack": "b"}, {**hidden, "attack": "b"}]
+    fixed = {**hidden, "threat": {**hidden["threat"], "tuning": "fixed settings"}}
+    assert "fixed settings" not in told(bare, hidden, *tuned)[1]
+    assert "only from attacks at fixed settings" in told(bare, fixed, *tuned)[1]
+    assert "only from attacks at fixed settings" in told(*tuned, bare, fixed)[1]
+
+
 @pytest.mark.parametrize("other", [{"training_seed": 1}, {"epoch": 2}, {"recipe": "crop"}])
 def test_a_defense_that_was_attacked_on_fewer_networks_is_not_credited(other):
     bare, hidden = seen("none", 0.8, 0.7, 0.9, 0.6), seen("csvar", 0.1, 0.0, 0.2, 0.4)
-    first, second = told(bare, {**bare, **other}, hidden)
+    paired = "recipe" not in other
+    first, second = told(bare, {**bare, **other}, hidden, paired=paired)
     assert "no defense can be" not in first
     assert second == "d: Not judged, because an attack on it failed or is still to come: csvar."
-    assert "csvar leaves most accuracy" in told(bare, {**bare, **other}, hidden, {**hidden, **other})[1]
+    assert (
+        "than chance explains (csvar)" in told(bare, {**bare, **other}, hidden, {**hidden, **other}, paired=paired)[1]
+    )
 
 
 def test_a_defense_of_which_an_attack_finished_some_images_is_not_credited():

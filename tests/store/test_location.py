@@ -184,8 +184,8 @@ def refused(location, match):
     second = Location.asked(location.directory.parent / "second", f"sqlite:///{location.database}", None)
     with pytest.raises(StudyError, match=match), second.held():
         pytest.fail("held")
-    with closing(Store(location.database)) as store:
-        assert len(store.images()) == 1
+    with closing(sqlite3.connect(location.database)) as connection:
+        assert connection.execute("SELECT label FROM images").fetchall() == [(9,)]
 
 
 def test_the_database_of_another_study_is_not_mended(neighbour):

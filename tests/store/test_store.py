@@ -55,6 +55,33 @@ def test_failures_and_resets(store):
     store.reset([])
 
 
+@pytest.mark.parametrize(
+    ("statement", "look", "table"),
+    [
+        ("UPDATE images SET label = 7", Store.images, "images"),
+        ("UPDATE cases SET described = '{\"attack\": '", Store.cases, "cases"),
+        ("UPDATE cases SET outcome = '{}' WHERE key = 'k1'", Store.cases, "cases"),
+        ("UPDATE reconstructions SET sha256 = 'x'", Store.cases, "cases"),
+        ("DELETE FROM reconstructions", Store.cases, "cases"),
+        ("UPDATE targets SET outcome = '{\"accuracy\": 1}'", Store.targets, "targets"),
+        ("UPDATE probes SET outcome = 'x'", Store.probes, "probes"),
+        ("UPDATE scores SET value = 0.75", Store.scores, "scores"),
+    ],
+)
+def test_who_only_reads_notices_damage_too(store, tmp_path, statement, look, table):
+    store.finish("k1", {"seconds": 1.0}, [ReconstructionRecord("k1", 0, "images/g.png", "1" * 64)])
+    store.add_targets([("t", {})])
+    store.finish_target("t", {"accuracy": 0.5})
+    store.add_probes([("p", {})])
+    store.finish_probe("p", {"auc": 0.5})
+    store.add_scores([Score("k1", 0, "mse", 0.5)])
+    look(store)
+    with sqlite3.connect(tmp_path / "glasshouse.db") as connection:
+        connection.execute(statement)
+    with pytest.raises(StudyError, match=rf"is damaged \({table}\): run the command that made it again"):
+        look(store)
+
+
 def test_scores_replace_and_keep_infinity(store):
     store.add_scores([Score("k1", 0, "psnr", 20.0), Score("k1", 0, "ssim", None)])
     store.add_scores([Score("k1", 0, "psnr", math.inf)])

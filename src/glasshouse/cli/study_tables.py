@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -111,9 +112,14 @@ def show_differences(found: Sequence[Difference]) -> None:
         network = f"{one.recipe}, seed {one.training_seed}, epoch {one.epoch}"
         names = one.dataset, one.model, network, one.defense, one.attack, one.metric
         change = number(one.difference, wide=True)
-        rows.append([*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images)])
+        rows.append([*names, _mean(one.first), _mean(one.second), change, str(one.difference.images)])
     title = "Differences, paired by image (95 % interval)"
     console.print(fitted(title, heads, rows, console.width, spare=("images", "first", "second")))
+
+
+def _mean(value: float) -> str:
+    """A mean over images; only of identical pictures one is infinite."""
+    return "identical" if math.isinf(value) else f"{value:.3g}"
 
 
 def show_federated_differences(found: Sequence[FederatedDifference]) -> None:

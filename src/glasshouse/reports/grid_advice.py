@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from glasshouse.reports.grid_balance import UNDEFENDED, Balance, balances, shown, strongest_seen
-from glasshouse.reports.view import untuned
+from glasshouse.reports.grid_balance import UNDEFENDED, Balance, balances, network_name, shown, strongest_seen
+from glasshouse.reports.view import at_fixed_settings, untuned
 from glasshouse.types import JSON
 
 HALF = 0.5
@@ -16,16 +16,20 @@ Ground = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """How one defense stands: the worst that was seen behind it, and the accuracy that goes with it."""
+    """How one defense stands: the worst that was seen behind it, and how right the network is that this was seen of.
+
+    ``fixed`` says whether an attack on it was at fixed settings that tuning could have changed.
+    """
 
     defense: str
     seen: JSON
+    right: float | None
+    fixed: bool
 
     @property
     def accuracy(self) -> str:
-        """The accuracy of the network behind which most was seen."""
-        value = self.seen["accuracy"]
-        return "unknown" if value is None else f"{value:.0%}"
+        """How right the network is, in words."""
+        return "unknown" if self.right is None else f"{self.right:.0%}"
 
 
 def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
@@ -34,23 +38,41 @@ def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
     What was attacked in fewer ways than undefended gradients, on fewer images or on fewer networks is left out: an
     attack that failed earns no credit.
     """
-    found: dict[Ground, dict[str, Stand]] = {}
+    found: dict[Ground, dict[str, JSON]] = {}
     networks: dict[tuple[Ground, str], set[tuple[object, ...]]] = {}
     paired = results["settings"]["paired"]
     for one in strongest_seen(results):
         ground = one["dataset"], one["model"]
         known = found.setdefault(ground, {}).get(one["defense"])
         networks.setdefault((ground, one["defense"]), set()).add(_network(one, paired))
-        if known is None or one["mean"] > known.seen["mean"]:
-            found[ground][one["defense"]] = Stand(one["defense"], one)
+        if known is None or one["mean"] > known["mean"]:
+            found[ground][one["defense"]] = one
+    asked, fixed = _accuracies(results), _fixed(results)
     return {
         ground: {
-            name: one
+            name: Stand(name, one, asked.get((*ground, _name(one), name), one["accuracy"]), (*ground, name) in fixed)
             for name, one in own.items()
             if networks[ground, name] >= networks.get((ground, UNDEFENDED), set())
         }
         for ground, own in found.items()
     }
+
+
+def _accuracies(results: JSON) -> dict[tuple[object, ...], float | None]:
+    """How right each network is, asked about images as it learned from them where that makes it more so."""
+    return {
+        (one.dataset, one.model, one.network, one.defense): None if one.accuracy is None else one.accuracy["mean"]
+        for one in balances(results)
+    }
+
+
+def _name(one: JSON) -> str:
+    return network_name(one["recipe"], one["epoch"], one["training_seed"])
+
+
+def _fixed(results: JSON) -> set[tuple[str, str, str]]:
+    """Data sets, models and defenses on which some attack was at fixed settings that tuning could have changed."""
+    return {(one["dataset"], one["model"], one["defense"]) for one in results["identified"] if at_fixed_settings(one)}
 
 
 def _network(one: JSON, paired: bool) -> tuple[object, ...]:
@@ -103,12 +125,13 @@ def advice(results: JSON) -> list[Advice]:
     for (dataset, model), names in attacked.items():
         found = known.get((dataset, model), {})
         measured = [one for one in probed if (one.dataset, one.model) == (dataset, model)]
-        sentences = [*_judged(found), *_caveats(found, measured), *_unjudged(names, found)]
+        paired = results["settings"]["paired"]
+        sentences = [*_judged(found, paired), *_caveats(found, measured), *_unjudged(names, found)]
         told.append(Advice(f"{dataset}, {model}" if several else dataset, tuple(sentences)))
     return told
 
 
-def _judged(found: dict[str, Stand]) -> Iterator[str]:
+def _judged(found: dict[str, Stand], paired: bool) -> Iterator[str]:
     bare = found.get(UNDEFENDED)
     if bare is None:
         yield "Nothing was attacked without a defense, so no defense can be credited."
@@ -120,18 +143,23 @@ def _judged(found: dict[str, Stand]) -> Iterator[str]:
         )
         return
     yield f"Do not share undefended: {_seen(bare)} could be seen (accuracy {bare.accuracy})."
-    yield from _credited(bare, [one for name, one in found.items() if name != UNDEFENDED])
+    yield from _credited(bare, [one for name, one in found.items() if name != UNDEFENDED], paired)
 
 
-def _credited(bare: Stand, others: list[Stand]) -> Iterator[str]:
-    """A defense is credited only where its interval lies below that of the undefended gradient."""
+def _credited(bare: Stand, others: list[Stand], paired: bool) -> Iterator[str]:
+    """A defense is credited only where its interval lies below that of the undefended gradient.
+
+    Which leaves most accuracy can be asked only where each defense has networks that were trained behind it.
+    """
     hides = [one for one in others if _hides(one, bare)]
     unclear = [one for one in others if one not in hides and one.seen["mean"] < bare.seen["mean"]]
     if hides:
-        best = max(hides, key=lambda one: one.seen["accuracy"] or 0.0)
+        caveat = untuned(any(one.fixed for one in hides))
+        best = max(hides, key=lambda one: (one.right or 0.0) if paired else -one.seen["mean"])
+        good = f"leaves most accuracy ({best.accuracy})" if paired else "hid most"
         yield (
-            f"Of the defenses that hid more than chance explains ({_names(hides)}), {best.defense} leaves most "
-            f"accuracy ({best.accuracy}); {_seen(best)} could still be seen{untuned(one.seen for one in hides)}."
+            f"Of the defenses that hid more than chance explains ({_names(hides)}), {best.defense} {good}; "
+            f"{_seen(best)} could still be seen{caveat}."
         )
     elif others:
         yield "No defense here hid more than chance explains: attack more images, or defend harder."

@@ -228,6 +228,11 @@ def network_of(one: JSON) -> tuple[object, ...]:
     return one["dataset"], one["model"], one["recipe"], one["training_seed"], one["epoch"]
 
 
+def network_name(recipe: str, epoch: int, seed: int) -> str:
+    """What tables call a trained network of a data set and a model."""
+    return f"{recipe}, {epoch} epochs, seed {seed}"
+
+
 def _most(values: Iterable[JSON | None]) -> JSON | None:
     return max((value for value in values if value is not None), key=lambda value: value["mean"], default=None)
 
@@ -253,7 +258,7 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
         yield Balance(
             dataset=target["dataset"],
             model=target["model"],
-            network=f"{target['recipe']}, {epoch} epochs, seed {target['seed']}",
+            network=network_name(target["recipe"], epoch, target["seed"]),
             defense=defense,
             attack=attack,
             linkable=(target["dataset"], defense) in probes.planned,

@@ -149,13 +149,15 @@ def verdict(results: JSON) -> tuple[str, tuple[str, ...]]:
             f"{name}, {len(one['which'])} of {one['images']} images could be seen "
             f"(worst attack: {one['attack']}; share {one['mean']:.0%}, 95 % interval {low:.0%} to {high:.0%})."
         )
-    return _headline(worst), tuple(sentences)
+    fixed = {one["defense"] for one in results["identified"] if at_fixed_settings(one)}
+    return _headline(worst, fixed), tuple(sentences)
 
 
-def _headline(worst: dict[str, JSON]) -> str:
+def _headline(worst: dict[str, JSON], fixed: set[str]) -> str:
     """What the counts allow to be said, and no more.
 
-    A defense is credited only where the intervals are apart, and where the attacks were tuned to it.
+    A defense is credited only where the intervals are apart, and where the attacks were tuned to it, which those on
+    ``fixed`` ones were not.
     """
     bare = worst.get("none")
     if bare is None:
@@ -170,9 +172,7 @@ def _headline(worst: dict[str, JSON]) -> str:
     unclear = [name for name, one in others.items() if name not in hid and one["mean"] < bare["mean"]]
     open_ones = [name for name in others if name not in (*hid, *unclear)]
     if hid:
-        parts.append(
-            f"{' and '.join(hid)} hid more of them than chance explains{untuned(worst[name] for name in hid)}."
-        )
+        parts.append(f"{' and '.join(hid)} hid more of them than chance explains{untuned(not fixed.isdisjoint(hid))}.")
     if unclear:
         parts.append(f"There are too few images to tell whether {' or '.join(unclear)} helped.")
     if open_ones:
@@ -180,9 +180,13 @@ def _headline(worst: dict[str, JSON]) -> str:
     return " ".join(parts)
 
 
-def untuned(found: Iterable[JSON]) -> str:
-    """What keeps setups from being credited, if not every attack was tuned for its defense."""
-    fixed = any(one["threat"]["tuning"] == FIXED for one in found)
+def at_fixed_settings(one: JSON) -> bool:
+    """Whether the attack of a row was not tuned though it has something to tune."""
+    return bool(one["threat"]["tuning"] == FIXED)
+
+
+def untuned(fixed: bool) -> str:
+    """What keeps defenses from being credited, if not every attack was tuned for them."""
     return ", but only from attacks at fixed settings: tune them before you rely on that" if fixed else ""
 
 

@@ -4,14 +4,17 @@ reconstructions, are written in one transaction."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import text
 
+from glasshouse.errors import StudyError
 from glasshouse.store.database import Database
-from glasshouse.store.seals import sealed, sealed_case
+from glasshouse.store.seals import Held, sealed, sealed_case
 from glasshouse.types import JSON
 
 UNPLANNED = -1  # the position of what no plan asks for any more
@@ -98,8 +101,10 @@ class Store:
 
     def images(self) -> list[ImageRecord]:
         """The attacked images in order."""
-        query = "SELECT place, identity, label, class_name, file, sha256 FROM images ORDER BY place"
-        return [ImageRecord(**row) for row in self._database.read(query)]
+        rows = self._database.read(
+            "SELECT place, identity, label, class_name, file, sha256, seal FROM images ORDER BY place"
+        )
+        return [ImageRecord(**row) for row in self._whole("images", rows)]
 
     def add_cases(self, cases: Iterable[tuple[str, JSON]]) -> None:
         """Plan these cases and no others; results stay. Where only names changed, the key is the same."""
@@ -107,7 +112,17 @@ class Store:
 
     def cases(self) -> list[CaseRecord]:
         """Every case in the order of the plan."""
-        return self._planned("cases")
+        with self._database.reading() as connection:  # both of one moment: a case and its pictures have one seal
+            rows = [dict(row) for row in connection.execute(text(_planned("cases"))).mappings()]
+            pictures = connection.execute(text("SELECT case_key, place, file, sha256 FROM reconstructions")).all()
+        held: dict[str, list[Held]] = defaultdict(list)
+        for key, *picture in pictures:
+            held[key].append(tuple(picture))
+        for row in rows:
+            seal = row.pop("seal")
+            if row["state"] == "done" and seal not in (None, sealed_case(row["key"], row["outcome"], held[row["key"]])):
+                raise self._damaged("cases")
+        return [self._record("cases", **row) for row in rows]
 
     def add_targets(self, targets: Iterable[tuple[str, JSON]]) -> None:
         """Plan these networks to train and no others; those that are trained stay."""
@@ -143,8 +158,41 @@ class Store:
                 )
 
     def _planned(self, table: str) -> list[CaseRecord]:
-        query = f"SELECT key, position, described, state, reason, outcome FROM {table} ORDER BY position, key"  # noqa: S608 - as above
-        return [_record(**row) for row in self._database.read(query)]
+        rows = self._database.read(_planned(table))
+        for row in rows:
+            seal = row.pop("seal")
+            if row["state"] == "done" and seal not in (None, sealed((row["key"], row["outcome"]))):
+                raise self._damaged(table)
+        return [self._record(table, **row) for row in rows]
+
+    def _record(
+        self,
+        table: str,
+        key: str,
+        position: int,
+        described: str,
+        state: str,
+        reason: str | None,
+        outcome: str | None,
+    ) -> CaseRecord:
+        try:
+            facts = json.loads(described), json.loads(outcome or "{}")
+        except ValueError as error:
+            raise self._damaged(table) from error
+        return CaseRecord(key, facts[0], state, reason, facts[1], position != UNPLANNED)
+
+    def _whole(self, table: str, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Rows without their seals, each as it was sealed; those that are older than seals have none."""
+        for row in rows:
+            seal = row.pop("seal")
+            if seal not in (None, sealed(tuple(row.values()))):
+                raise self._damaged(table)
+            yield row
+
+    def _damaged(self, table: str) -> StudyError:
+        return StudyError(
+            f"{self.name} is damaged ({table}): run the command that made it again, which computes anew what is lost."
+        )
 
     def finish_target(self, key: str, outcome: JSON) -> None:
         """Write down what became of a network that was trained."""
@@ -238,10 +286,10 @@ class Store:
 
     def scores(self) -> dict[tuple[str, int, str], float | None]:
         """Every score by case, image and metric."""
-        rows = self._database.read("SELECT case_key, place, metric, value FROM scores")
+        rows = self._whole("scores", self._database.read("SELECT case_key, place, metric, value, seal FROM scores"))
         return {(row["case_key"], row["place"], row["metric"]): row["value"] for row in rows}
 
 
-def _record(key: str, position: int, described: str, state: str, reason: str | None, outcome: str | None) -> CaseRecord:
-    planned = position != UNPLANNED
-    return CaseRecord(key, json.loads(described), state, reason, json.loads(outcome or "{}"), planned)
+def _planned(table: str) -> str:
+    """The query for all that is planned, and was once."""
+    return f"SELECT key, position, described, state, reason, outcome, seal FROM {table} ORDER BY position, key"  # noqa: S608 - a name of our own

@@ -138,7 +138,7 @@ class Table:
         done = [(case, one) for case in cases if (one := self.records[case.key()]).state == "done"]
         sizes = [one.outcome["message_bytes"] for _, one in done if "message_bytes" in one.outcome]
         seconds = [one.outcome["seconds"] / len(case.images) for case, one in done]
-        return tuple(mean_interval(values, within=(0, math.inf)) if values else None for values in (sizes, seconds))
+        return _cost(sizes), _cost(list(dict.fromkeys(seconds)))  # of one task all cases have the same seconds
 
     def failures(self) -> list[Failed]:
         """Every case that failed."""
@@ -148,6 +148,11 @@ class Table:
             for case in cases
             if self.records[case.key()].state == "failed"
         ]
+
+
+def _cost(values: Sequence[float]) -> Interval | None:
+    """The mean of what is never negative, if there is any."""
+    return mean_interval(values, within=(0, math.inf)) if values else None
 
 
 def _kind(case: Case) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.small_grid import SMALL
 
 from glasshouse.errors import SettingError, StudyError
 from glasshouse.store import DATABASE_FILE, Score, Store
@@ -68,6 +69,15 @@ def test_no_spreadsheet_takes_a_name_for_a_formula(table):
 def test_an_unknown_suffix_is_refused(table, tmp_path):
     with pytest.raises(SettingError, match=r"\.csv or \.parquet"):
         export(table, Line, tmp_path / "table.xlsx")
+
+
+def test_identical_pictures_are_compared_without_a_number(tmp_path):
+    """What fc_inversion brings back is the image itself, whose PSNR is infinite."""
+    grid = replace(SMALL, models=("mlp",), attacks=("fc_inversion",), metrics=("psnr",), checkpoints=(0,))
+    carry_out(grid, tmp_path, Running())
+    (one,) = compare(tmp_path, tmp_path)
+    json.dumps(one.to_json(), allow_nan=False)
+    assert (one.to_json()["first"], one.to_json()["mean"]) == (None, 0.0)
 
 
 def test_a_study_does_not_differ_from_itself(finished):

@@ -12,7 +12,7 @@ from glasshouse.errors import StudyError
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.studies.grid.lines import Line, lines
 from glasshouse.studies.rows import interval_json
-from glasshouse.types import JSON, Interval
+from glasshouse.types import JSON, Interval, finite_or_none
 
 SCHEMA = 1
 
@@ -32,7 +32,8 @@ class Compared:
         """All of it as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
         found = dataclasses.asdict(self)
         del found["difference"]
-        return {**found, **interval_json(self.difference)}
+        means = {name: finite_or_none(found[name]) for name in ("first", "second")}
+        return {**found, **means, **interval_json(self.difference)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,5 +94,5 @@ def _difference(line: Line, metric: str, known: Sequence[tuple[float, float]]) -
         metric,
         first=sum(one for one, _ in known) / len(known),
         second=sum(two for _, two in known) / len(known),
-        difference=mean_interval([two - one for one, two in known]),
+        difference=mean_interval([0.0 if one == two else two - one for one, two in known]),  # both may be infinite
     )
