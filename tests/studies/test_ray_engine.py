@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -18,13 +21,17 @@ from tests.studies.test_kills import COMMAND, finished_cases, written
 
 from glasshouse import devices
 from glasshouse.cli import screen
-from glasshouse.errors import DeviceError, MissingExtraError
+from glasshouse.errors import DeviceError, MissingExtraError, StudyError
 from glasshouse.files import write_atomic
+from glasshouse.studies import ray_engine
 from glasshouse.studies.audit import Running
+from glasshouse.studies.federations import program
+from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.grid.plan import to_toml
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.ray_engine import Ray, _Crew
 
+CLIENTS = 10001  # the port where drivers elsewhere connect
 KILLS = 4  # of drivers; each takes seconds to join the cluster
 
 
@@ -108,6 +115,87 @@ def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, clust
     assert (done.training.done, done.attacking.done, done.attacking.failed) == (4, 12, 0)
     here, there = (json.loads((folder / "study.json").read_text())["rows"] for folder in (tmp_path / "study", finished))
     assert here == there
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SHARE, reason="starts Flower's simulation: make soak")
+def test_clients_of_federations_train_on_the_cluster(tmp_path, cluster, monkeypatch, record_property):
+    """Where the cluster has room: with as many clients as it has cores there is one on each of its nodes."""
+    pytest.importorskip("flwr", reason="needs glasshouse[federated]")
+    from tests.federated.local import federate
+
+    cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    plan = Federations(models=("mlp:width=8",), defenses=("csvar",), rounds=2, clients=2, images=60)
+    there, summary = program.carry_out(plan, tmp_path / "there", Running(engine="ray"))
+    assert (summary.done, summary.failed) == (1, 0)
+    monkeypatch.setattr(program, "federate", federate)
+    here, _ = program.carry_out(plan, tmp_path / "here", Running())
+    assert [{**row, "seconds": 0} for row in there["rows"]] == [{**row, "seconds": 0} for row in here["rows"]]
+    record_property("counted", "1 federation on 2 nodes, the same numbers as in one process")
+
+
+@pytest.fixture
+def head():
+    """A node as 'ray start' begins it, with its door for drivers elsewhere."""
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'glasshouse[ray]'")
+    words = (
+        f"start --head --block --port 6399 --ray-client-server-port {CLIENTS} --num-cpus 1 --include-dashboard=false"
+    )
+    command = [str(Path(sys.executable).with_name("ray")), *words.split(), "--object-store-memory", str(100 * 2**20)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert any("Ray runtime started" in line for line in process.stdout)
+        yield process
+        process.terminate()
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SHARE, reason="starts drivers beside a cluster: make soak")
+def test_a_driver_elsewhere_connects_by_ray_s_client(grid, finished, tmp_path, head, started, record_property):
+    def run(name, port):
+        write_atomic(tmp_path / name / "study.toml", to_toml(grid).encode())
+        words = "study", "run", str(tmp_path / name), "--quiet", "--engine", "ray", "--address"
+        return started(COMMAND, *words, f"ray://127.0.0.1:{port}").ended()
+
+    done = run("study", CLIENTS)
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "study") == found(finished)
+    assert "There is no Ray cluster at 'ray://127.0.0.1:9'" in run("other", 9).stderr
+    record_property("counted", "1 study by Ray's client, the same numbers as in one process")
+
+
+def found(directory):
+    """What a study measured."""
+    return json.loads((directory / "study.json").read_text())["rows"]
+
+
+class Lost:
+    """A cluster that goes away while it is asked."""
+
+    class exceptions:  # noqa: N801 - Ray's own name
+        RayError = RaySystemError = RayTaskError = type("RayError", (Exception,), {})
+
+    def __getattr__(self, name):
+        return MagicMock()
+
+    def cluster_resources(self):
+        return {"CPU": 1}
+
+    def wait(self, *arguments, **settings):
+        raise ConnectionError("Channel closed\nand much more")
+
+    def is_initialized(self):
+        return False
+
+    def cancel(self, *arguments, **settings):
+        pytest.fail("to cancel a task begins a cluster anew where there is none")
+
+
+def test_a_cluster_that_goes_away_is_told_in_one_line(monkeypatch):
+    monkeypatch.setattr(ray_engine, "connected", lambda address, workers: nullcontext(Lost()))
+    work = Ray(1, "auto").work([(Waiting("a"),)], Bench(Path("x")), watch=lambda key, share: None, deadline=math.inf)
+    with pytest.raises(StudyError, match=r"at 'auto' is gone \(Channel closed\): what is finished is kept") as error:
+        list(work)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.soak

@@ -88,7 +88,7 @@ def _carried_out(
 
     if isinstance(plan, Grid):
         return _grid(plan, directory, running, root, download, as_json)
-    return _federations(plan, directory, running, root, as_json)
+    return _federations(plan, directory, running, root, download, as_json)
 
 
 def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, download: bool, as_json: bool) -> Show:
@@ -112,11 +112,13 @@ def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, down
     return show
 
 
-def _federations(plan: Federations, directory: Path, running: Running, root: Path | None, as_json: bool) -> Show:
+def _federations(
+    plan: Federations, directory: Path, running: Running, root: Path | None, download: bool, as_json: bool
+) -> Show:
     from glasshouse.cli.study_tables import show_federations
     from glasshouse.studies.federations.program import carry_out
 
-    found, summary = carry_out(plan, directory, running, root=root)
+    found, summary = carry_out(plan, directory, running, root=root, download=download)
 
     def show() -> None:
         if as_json:

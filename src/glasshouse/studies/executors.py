@@ -78,6 +78,10 @@ Finished = tuple[tuple[JobT, ...], Outcomes[ResultT]]
 class Executor(ABC):
     """Works on tasks and yields each as it finishes; stops starting new ones at the deadline."""
 
+    def connected(self) -> contextlib.AbstractContextManager[object]:
+        """What is begun for the length of a block, so that work finds it which spreads over machines by itself."""
+        return contextlib.nullcontext()
+
     @abstractmethod
     def work(
         self,

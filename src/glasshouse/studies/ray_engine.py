@@ -46,6 +46,10 @@ class Ray(Executor):
     workers: int
     address: str = LOCAL
 
+    def connected(self) -> contextlib.AbstractContextManager[object]:
+        """The cluster: Flower, for example, gives clients to it where there is one already."""
+        return connected(self.address, self.workers)
+
     def work(
         self,
         tasks: Sequence[tuple[JobT, ...]],
@@ -58,7 +62,7 @@ class Ray(Executor):
         refuse_objects(bench)
         if not tasks:
             return
-        with _connected(self.address, self.workers) as ray:
+        with connected(self.address, self.workers) as ray:
             crew = _Crew(ray, bench)
             left = list(tasks)
             try:
@@ -68,6 +72,11 @@ class Ray(Executor):
                     if not crew.running:
                         return
                     yield from crew.finished(left, watch)
+            except (ConnectionError, ray.exceptions.RaySystemError) as error:
+                raise StudyError(
+                    f"The Ray cluster at '{self.address}' is gone ({_first_line(error)}): what is finished is kept; "
+                    "begin the cluster again, and give the same command."
+                ) from error
             finally:
                 crew.dismiss()
 
@@ -130,6 +139,8 @@ class _Crew:
 
     def dismiss(self) -> None:
         """Stop what is still under way, after an interrupt for example."""
+        if not self._ray.is_initialized():  # to cancel anything would begin a cluster anew
+            return
         for reference in self.running:
             with contextlib.suppress(self._ray.exceptions.RayError):
                 self._ray.cancel(reference, force=True)
@@ -149,6 +160,10 @@ class _Board:
         """How far tasks are of which something was told since somebody last asked."""
         found, self._shares = self._shares, {}
         return found
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 _benches: dict[str, Workbench[Any, Any]] = {}
@@ -179,7 +194,7 @@ def _in_worker(name: str, parcel: list[Any], board: Any, task: tuple[Any, ...], 
 
 
 @contextlib.contextmanager
-def _connected(address: str, workers: int) -> Iterator[Any]:
+def connected(address: str, workers: int) -> Iterator[Any]:
     """Ray, connected; a connection that somebody else made is used and left alone."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
     with checks.from_extra("ray", "Engine 'ray'"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import nn
 
+from glasshouse import data
 from glasshouse.errors import StudyError
 from glasshouse.federated.records import Round
 from glasshouse.federated.run import federate
@@ -31,10 +32,13 @@ ASKED = {"accuracy", "watched", "membership"}
 
 
 def carry_out(
-    plan: Federations, directory: Path, running: Running, *, root: Path | None = None
+    plan: Federations, directory: Path, running: Running, *, root: Path | None = None, download: bool = False
 ) -> tuple[JSON, Summary]:
     """Train and measure every federation that is not measured yet, and write down what is known by then."""
     refuse_foreign(directory)
+    if download:
+        for name in dict.fromkeys(setup.dataset for setup in plan.setups()):
+            data.load(name, root=root, download=True)
     with owned(directory, running) as location:
         _write_plan(plan, directory)
         location.settle()
@@ -62,22 +66,23 @@ def _write_plan(plan: Federations, directory: Path) -> None:
 
 
 def _train(targets: list[Target], directory: Path, store: Store, running: Running, root: Path | None) -> Summary:
-    """Measure what is not measured, one federation after another: each spreads its clients over the cores itself.
+    """Measure what is not measured, one federation after another: each spreads its clients over cores or a cluster.
 
     Of a federation that an earlier version measured, only what that did not ask is asked.
     """
     known = {record.key: record.outcome for record in store.targets() if record.state == "done"}
     deadline = running.deadline()
-    return work_off(
-        singly(targets),
-        {key for key, outcome in known.items() if outcome.keys() >= ASKED},
-        Ground(directory, root, known, deadline, running.workers),
-        Inline(),
-        keep=one_by_one(lambda target, outcome: store.finish_target(target.key(), outcome)),
-        fail=store.fail_target,
-        progress=running.training_progress,
-        deadline=deadline,
-    )
+    with running.executor().connected():
+        return work_off(
+            singly(targets),
+            {key for key, outcome in known.items() if outcome.keys() >= ASKED},
+            Ground(directory, root, known, deadline, running.workers),
+            Inline(),
+            keep=one_by_one(lambda target, outcome: store.finish_target(target.key(), outcome)),
+            fail=store.fail_target,
+            progress=running.training_progress,
+            deadline=deadline,
+        )
 
 
 @dataclass
