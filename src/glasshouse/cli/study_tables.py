@@ -43,10 +43,17 @@ def show_status(found: Status) -> None:
 
 def show_estimate(found: Estimate) -> None:
     """Counts, time and disk."""
-    print(f"{found.targets} networks to train, {found.cases} cases to attack, about {found.disk / MEGABYTE:.0f} MB.")
-    parts = {"training": found.training_hours, "tuning": found.tuning_hours, "attacking": found.attacking_hours}
+    counts = f"{found.targets} networks to train, {found.cases} cases to attack"
+    probes = f", {found.probes} probes to make" if found.probes else ""
+    print(f"{counts}{probes}, about {found.disk / MEGABYTE:.0f} MB.")
+    parts = {
+        "training": found.training_hours,
+        "probing": found.probing_hours,
+        "tuning": found.tuning_hours,
+        "attacking": found.attacking_hours,
+    }
     print(f"On one core: {', '.join(f'{name} {duration(hours)}' for name, hours in parts.items())}.")
-    print(f"With {found.workers} workers about {duration(found.hours)}, {NOT_COUNTED}; probes are not in it.")
+    print(f"With {found.workers} workers about {duration(found.hours)}, {NOT_COUNTED}; scoring is not in it.")
 
 
 def show_federated_estimate(found: FederatedEstimate) -> None:

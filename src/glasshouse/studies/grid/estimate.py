@@ -20,12 +20,15 @@ from glasshouse.models import own
 from glasshouse.registry import all_settings
 from glasshouse.studies.case import Case
 from glasshouse.studies.grid.plan import Grid
+from glasshouse.studies.grid.probes import KINDS, Laboratory, Network, Probe
+from glasshouse.studies.grid.probing import laboratory
 from glasshouse.studies.grid.targets import Lessons, School, Target, guard_of, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.study import Victim, expand, public_images_for
 from glasshouse.studies.subjects import Subject
 from glasshouse.studies.suitable import audited_networks, fitting_attacks
+from glasshouse.studies.tasks import Task, tasks
 from glasshouse.studies.tuning import STEP_FACTORS
 from glasshouse.studies.victim import share
 from glasshouse.types import JSON, no_progress
@@ -37,11 +40,13 @@ HOUR = 3600
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How much there is to do: networks, cases, hours on one core, and bytes on disk."""
+    """How much there is to do: networks, cases, probes, hours on one core, and bytes on disk."""
 
     targets: int
     cases: int
+    probes: int
     training_hours: float
+    probing_hours: float
     tuning_hours: float
     attacking_hours: float
     disk: int
@@ -49,8 +54,9 @@ class Estimate:
 
     @property
     def hours(self) -> float:
-        """From beginning to end with these workers; attacks are tuned one after another."""
-        return self.tuning_hours + (self.training_hours + self.attacking_hours) / self.workers
+        """From beginning to end with these workers."""
+        alone = self.training_hours, self.probing_hours, self.tuning_hours, self.attacking_hours
+        return sum(alone) / self.workers
 
     def to_json(self) -> JSON:
         """The estimate as plain JSON."""
@@ -84,11 +90,39 @@ def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, pro
             cases += len(expanded)
             weights += sum(len(own.to_weights(_network(part, one))) * len(one.checkpoints) for one in part.targets)
             pictures += (grid.images + sum(len(case.images) for case in expanded)) * math.prod(part.lessons.spec.shape)
+        probes = _probes(grid, parts, root)
+        probing = _probing(probes)
         progress(len(parts), len(parts))
-    networks = sum(len(part.targets) for part in parts)
     return Estimate(
-        networks, cases, training / HOUR, tuning / HOUR, attacking / HOUR, disk=weights + pictures, workers=workers
+        targets=sum(len(part.targets) for part in parts),
+        cases=cases,
+        probes=len(probes),
+        training_hours=training / HOUR,
+        probing_hours=probing / HOUR,
+        tuning_hours=tuning / HOUR,
+        attacking_hours=attacking / HOUR,
+        disk=weights + pictures,
+        workers=workers,
     )
+
+
+def _probes(grid: Grid, parts: list[_Part], root: Path | None) -> dict[Probe, Laboratory]:
+    """The probes of a plan, of networks that are not trained yet, and where they are to be measured."""
+    if not grid.probes:
+        return {}
+    lessons, materials = ({part.dataset: getattr(part, name) for part in parts} for name in ("lessons", "materials"))
+    found = laboratory(grid, Path(), lessons, materials, root)
+    networks = [Network(one, epoch, "") for part in parts for one in part.targets for epoch in one.checkpoints]
+    return {probe: found for name in grid.probes for probe in KINDS[name].planned(grid, networks, found)}
+
+
+def _probing(probes: Mapping[Probe, Laboratory]) -> float:
+    """Seconds of all probes; of those that take about as long one is rehearsed."""
+    spent: dict[tuple[str, ...], float] = {}
+    for probe, found in probes.items():
+        if (probe.kind, *probe.costs_as) not in spent:
+            spent[probe.kind, *probe.costs_as] = probe.rehearsed(found)
+    return sum(spent[probe.kind, *probe.costs_as] for probe in probes)
 
 
 def _parts(grid: Grid, root: Path | None, download: bool) -> Iterator[_Part]:
@@ -149,42 +183,44 @@ def _kind(case: Case) -> tuple[str, str]:
 
 
 def _timed(grid: Grid, part: _Part, cases: list[Case]) -> Mapping[tuple[str, str], float]:
-    """Seconds of one case of each kind, from a few steps on a fresh network without a defense."""
-    kinds = {_kind(case): case for case in cases}
-    return {kind: _seconds(grid, part, case) for kind, case in kinds.items()}
+    """Seconds of one case of each kind, from a few steps of a whole task on a fresh network without a defense."""
+    kinds = {_kind(task[0]): task for task in tasks(cases)}
+    return {kind: _seconds(grid, part, task) for kind, task in kinds.items()}
 
 
-def _seconds(grid: Grid, part: _Part, case: Case) -> float:
-    attack = attacks.create(case.attack_spec)
+def _seconds(grid: Grid, part: _Part, task: Task) -> float:
+    attack = attacks.create(task[0].attack_spec)
     steps: int | None = all_settings(attack).get("steps")
     if steps is None or steps <= MORE:
-        return _spent(grid, part, case, attack)
+        return _spent(grid, part, task, attack) / len(task)
     # what a first run prepares once would hide what a step costs
-    _, few, more = (_spent(grid, part, case, with_steps(attack, count)) for count in (FEW, FEW, MORE))
-    return few + max(more - few, 0.0) / (MORE - FEW) * (steps - FEW)
+    _, few, more = (_spent(grid, part, task, with_steps(attack, count)) for count in (FEW, FEW, MORE))
+    return (few + max(more - few, 0.0) / (MORE - FEW) * (steps - FEW)) / len(task)
 
 
-def _spent(grid: Grid, part: _Part, case: Case, attack: InversionAttack) -> float:
-    """How many seconds of the processor one attack takes: what else the machine does is not counted."""
-    batch = len(case.images)
-    images, labels = part.materials.images[:batch], part.materials.labels[:batch]
+def _spent(grid: Grid, part: _Part, task: Task, attack: InversionAttack) -> float:
+    """How many seconds of the processor an attack on a task takes: what else the machine does is not counted."""
     network = own.build(part.model, part.lessons.spec, seed=0).eval()
-    rng = torch.Generator().manual_seed(0)
-    seen = share(
-        network,
-        images,
-        labels,
-        defenses.create("none"),
-        image=part.materials.spec,
-        batchnorm=case.batchnorm,
-        give_labels=case.labels == "given",
-        rng=rng,
-        conditions=case.conditions,
-        batches=attack.batches(batch),
-        public=public_images_for(part.materials, [(case.attack, attack)], grid.seed),
-    ).seen
+    public = public_images_for(part.materials, [(task[0].attack, attack)], grid.seed)
+    rngs = [torch.Generator().manual_seed(number) for number, _ in enumerate(task)]
+    seen = [
+        share(
+            network,
+            part.materials.images[list(case.images)],
+            part.materials.labels[list(case.images)],
+            defenses.create("none"),
+            image=part.materials.spec,
+            batchnorm=case.batchnorm,
+            give_labels=case.labels == "given",
+            rng=rng,
+            conditions=case.conditions,
+            batches=attack.batches(len(case.images)),
+            public=public,
+        ).seen
+        for case, rng in zip(task, rngs, strict=True)
+    ]
     began = time.process_time()
-    attack.attack_all(network, [seen], rngs=[rng], progress=no_progress)
+    attack.attack_all(network, seen, rngs=rngs, progress=no_progress)
     return time.process_time() - began
 
 

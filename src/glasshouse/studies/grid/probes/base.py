@@ -103,6 +103,15 @@ class Probe(ABC):
     def measured(self, laboratory: Laboratory, progress: Progress) -> JSON:
         """Measure it; return what the study keeps."""
 
+    @property
+    @abstractmethod
+    def costs_as(self) -> tuple[str, ...]:
+        """What probes of its kind have in common that take about as long."""
+
+    @abstractmethod
+    def rehearsed(self, laboratory: Laboratory) -> float:
+        """About how many seconds of a processor it takes, from a part of it; no network needs to be trained."""
+
     def described(self) -> JSON:
         """The probe as plain JSON."""
         return {"kind": self.kind, **dataclasses.asdict(self)}  # type: ignore[call-overload]

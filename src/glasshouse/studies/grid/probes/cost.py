@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
@@ -38,16 +39,10 @@ class Cost(Probe):
 
     def measured(self, laboratory: Laboratory, progress: Progress) -> JSON:
         """Seconds of a step with and without the defense, and their ratio, round by round."""
-        found = laboratory.lessons[self.dataset]
-        images, labels = found.images[:SAMPLE], found.labels[:SAMPLE]
-        school = School({self.dataset: Lessons(found.spec, images, labels, images[:1], labels[:1])})
-        batch = min(self.batch, len(labels))
-        defended = Target(self.dataset, self.model, self.recipe, 0, 2, (), 1e-3, batch, self.model, found.digest)
-        plain = dataclasses.replace(defended, recipe="none")
-        steps = -(-len(labels) // batch)
+        school, targets, steps = self._setting(laboratory, SAMPLE)
         rounds = []
         for number in range(ROUNDS):
-            rounds.append([school.epoch_seconds(target) / steps for target in (plain, defended)])
+            rounds.append([school.epoch_seconds(target) / steps for target in targets])
             progress((number + 1) / ROUNDS)
         measured = {
             "plain_seconds": [one for one, _ in rounds],
@@ -55,3 +50,27 @@ class Cost(Probe):
             "ratio": [two / one for one, two in rounds],
         }
         return {name: dataclasses.asdict(mean_interval(values, within=(0, inf))) for name, values in measured.items()}
+
+    def _setting(self, laboratory: Laboratory, sample: int) -> tuple[School, tuple[Target, Target], int]:
+        """A school of some images, the network without and with the defense, and how many steps an epoch has."""
+        found = laboratory.lessons[self.dataset]
+        images, labels = found.images[:sample], found.labels[:sample]
+        school = School({self.dataset: Lessons(found.spec, images, labels, images[:1], labels[:1])})
+        batch = min(self.batch, len(labels))
+        defended = Target(self.dataset, self.model, self.recipe, 0, 2, (), 1e-3, batch, self.model, found.digest)
+        return school, (dataclasses.replace(defended, recipe="none"), defended), -(-len(labels) // batch)
+
+    @property
+    def costs_as(self) -> tuple[str, ...]:
+        """Each defense takes its own time."""
+        return self.dataset, self.model, self.recipe
+
+    def rehearsed(self, laboratory: Laboratory) -> float:
+        """From one round of few images."""
+        few = SAMPLE // 4
+        school, targets, _ = self._setting(laboratory, few)
+        began = time.process_time()
+        for target in targets:
+            school.epoch_seconds(target)
+        there = min(SAMPLE, len(laboratory.lessons[self.dataset].labels))
+        return (time.process_time() - began) * ROUNDS * there / min(few, there)

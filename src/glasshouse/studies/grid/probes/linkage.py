@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,12 +19,13 @@ from glasshouse.studies.grid.probes.base import Laboratory, Network, Probe
 from glasshouse.studies.shuffled import Budget, Protected, Truth, attack, batch_for, score
 from glasshouse.studies.variants import Variant
 from glasshouse.training import Samples
-from glasshouse.types import JSON, Progress, Stage
+from glasshouse.types import JSON, Progress, Stage, no_progress
 
 IMAGES = 200  # protected images that are looked for
 GALLERY = 400  # training images among which they are looked for
 VERSIONS = 2  # epochs' versions of each: the second is to be known again
 STEPS = 200  # of the learned inverse; the linker takes half as many
+FEW = (2, 6)  # steps of a rehearsal: the difference is what a step takes
 ON_IMAGES = {Stage.IMAGES, Stage.LABELS}
 
 
@@ -75,6 +77,20 @@ class Linkage(Probe):
             "shares": shares,
             "asked": {"gallery": len(client.images), "public": len(held.practice.public.images)},
         }
+
+    @property
+    def costs_as(self) -> tuple[str, ...]:
+        """Whatever the defense, networks of the same sizes learn from as many images."""
+        return (self.dataset,)
+
+    def rehearsed(self, laboratory: Laboratory) -> float:
+        """From a few steps of what is learned, and all the rest."""
+        spent = []
+        for steps in FEW:
+            began = time.process_time()
+            dataclasses.replace(self, steps=steps).measured(laboratory, no_progress)
+            spent.append(time.process_time() - began)
+        return spent[0] + max(spent[1] - spent[0], 0.0) * (self.steps - FEW[0]) / (FEW[1] - FEW[0])
 
     def _held(self, variant: Variant, client: Samples, public: Samples) -> Protected:
         """What the attacker holds: some protected images, a gallery, and images of its own to practise on."""

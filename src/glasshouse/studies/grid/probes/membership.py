@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch import nn
 
 from glasshouse import membership
 from glasshouse.errors import DataError
 from glasshouse.functional.roc import measure, roc
 from glasshouse.membership import Public
 from glasshouse.membership.queries import editions, views
+from glasshouse.models import own
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.grid.probes.base import Laboratory, Network, Probe
 from glasshouse.studies.grid.targets import guard_of
 from glasshouse.studies.trained import accuracy_interval
+from glasshouse.training import Samples
 from glasshouse.types import JSON, Progress
 
 ATTACK = "loss"  # needs no shadow models, so that it costs seconds
+FEW = 16  # members, and as many others, of a rehearsal
 METRICS = ("auc", "tpr_at_fpr_0.01")
 
 
@@ -51,10 +56,10 @@ class Membership(Probe):
             for dataset, places in laboratory.others.items()
         }
         for one in networks:
-            own = one.target
+            made = one.target
             if one.epoch != FRESH:
-                facts = own.dataset, own.model, own.recipe, own.seed, one.epoch, one.weights, own.lessons
-                yield cls(*facts, names[own.dataset][:24], grid.seed)
+                facts = made.dataset, made.model, made.recipe, made.seed, one.epoch, one.weights, made.lessons
+                yield cls(*facts, names[made.dataset][:24], grid.seed)
 
     @property
     def editions(self) -> tuple[int, ...]:
@@ -72,6 +77,11 @@ class Membership(Probe):
                 "from members: use a data set with a test part of its own, or attack fewer."
             )
         network = laboratory.network(self.model, self.dataset, self.weights)
+        asked = {"members": len(members.images), "others": len(others.images)}
+        return {"queries": self._answers(network, members, others), "asked": asked}
+
+    def _answers(self, network: nn.Module, members: Samples, others: Samples) -> JSON:
+        """What a network gives away, by the way to ask it."""
         attack = membership.create(self.attack)
         rng = torch.Generator().manual_seed(self.seed)
         found = {}
@@ -89,4 +99,20 @@ class Membership(Probe):
                 **{name: value and dataclasses.asdict(value) for name, value in values.items()},
                 "roc": roc(*scores).to_json(),
             }
-        return {"queries": found, "asked": {"members": len(members.images), "others": len(others.images)}}
+        return found
+
+    @property
+    def costs_as(self) -> tuple[str, ...]:
+        """Who is asked about protected images is asked more often."""
+        return self.dataset, self.model, self.recipe
+
+    def rehearsed(self, laboratory: Laboratory) -> float:
+        """From a few images and a network that knows nothing."""
+        groups = laboratory.members(self.dataset), laboratory.strangers(self.dataset)
+        few = [dataclasses.replace(one, images=one.images[:FEW], targets=one.targets[:FEW]) for one in groups]
+        network = own.build(self.model, laboratory.lessons[self.dataset].spec, seed=0).eval()
+        guarded = guard_of(self.recipe).on_model(network)
+        began = time.process_time()
+        self._answers(guarded, *few)
+        spent = time.process_time() - began
+        return spent * sum(len(one.images) for one in groups) / max(sum(len(one.images) for one in few), 1)
