@@ -342,7 +342,8 @@ Share of test images that the global model names rightly after the last round. P
 defense as training images did; `n/a` where it changes none. Each goes alone, since who asks for a class does not know
 it: behind `csvar_exchange` a test image is shuffled, mirrored and dithered, and mixed with nobody, while a client mixes
 its own images of a class, of which it has few where classes are people. *Published* is table I of the paper, which does
-not say how it tested, on how many images, over how many rounds, or from which weights. Ours start from random weights
+not say how it tested, on how many images, over how many rounds, or from which weights; it stands beside the interval of
+the better of our two ways to test. Ours start from random weights
 and are trained as is said below, so that another share is no contradiction: compare the order of the rows.
 """
 

@@ -107,6 +107,7 @@ def _grid(plan: Grid, directory: Path, running: Running, root: Path | None, down
             _left((done.training, "networks"), (done.probing, "probes"), (done.attacking, "cases"))
             print(f"Pictures and advice:\n  glasshouse study report {directory}")
         _refuse_futile(done.training, "network", (one.reason for one in done.result.targets if one.reason))
+        _refuse_futile(done.probing, "probe", (one.reason for one in done.result.probes if one.reason))
         _refuse_futile(done.attacking, "case", (one.reason for one in done.result.failures))
 
     return show

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from glasshouse.functional.intervals import share_interval
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.view import columns, with_interval
@@ -233,6 +235,13 @@ def network_name(recipe: str, epoch: int, seed: int) -> str:
     return f"{recipe}, {epoch} epochs, seed {seed}"
 
 
+def accuracy_of(share: float, tested: int | None) -> JSON:
+    """A share of images that were named rightly, with its interval where it is known how many were asked about."""
+    if tested is None:
+        return {"mean": share, "low": None, "high": None}
+    return {**dataclasses.asdict(share_interval(round(share * tested), tested)), "mean": share}
+
+
 def _most(values: Iterable[JSON | None]) -> JSON | None:
     return max((value for value in values if value is not None), key=lambda value: value["mean"], default=None)
 
@@ -247,7 +256,7 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
     }
     queries = probes.membership.get(name, {})
     asked = max(queries, key=lambda query: queries[query]["test_accuracy"]["mean"], default="clean")
-    plain = {"mean": target["accuracy"][str(epoch)], "low": None, "high": None}
+    plain = accuracy_of(target["accuracy"][str(epoch)], target.get("tested"))
     for attack, batchnorm in setups or {("", ""): {}}:
         own = [
             [one for one in results.get(part, []) if _is(one, name, defense, attack, batchnorm)]

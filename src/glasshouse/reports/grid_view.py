@@ -14,7 +14,7 @@ from glasshouse.functional.intervals import share_interval
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.gallery import note
-from glasshouse.reports.grid_balance import PERCEPTUAL, network_of, shown
+from glasshouse.reports.grid_balance import PERCEPTUAL, accuracy_of, network_of, shown
 from glasshouse.reports.thumbnails import LARGE, beside, inline
 from glasshouse.reports.view import Cell, cell, columns
 from glasshouse.store import Album
@@ -119,7 +119,7 @@ def _place(
     names = first["dataset"], first["model"], network(first), first["defense"], first["attack"]
     mode = first["threat"]["batchnorm"]
     setup = *network_of(first), first["defense"], first["attack"], "eval" if mode == "none" else mode
-    measured = [_share(first["accuracy"]), _counted(seen), _counted(seen and seen["told"])]
+    measured = [_share(first["accuracy"], first.get("tested")), _counted(seen), _counted(seen and seen["told"])]
     if people:
         measured.append(_counted(people[setup]) if setup in people else Sortable(Cell("nobody asked"), -math.inf))
     return PlaceRow(names, (*measured, *(_sortable(rows.get(column.metric)) for column in columns(results))))
@@ -131,8 +131,12 @@ def _sortable(row: JSON | None) -> Sortable:
     return Sortable(cell(row), math.inf if row["mean"] is None else row["mean"])  # what is identical has no end
 
 
-def _share(value: float | None) -> Sortable:
-    return Sortable(Cell("n/a"), -math.inf) if value is None else Sortable(Cell(f"{value:.1%}"), value)
+def _share(value: float | None, tested: int | None) -> Sortable:
+    if value is None:
+        return Sortable(Cell("n/a"), -math.inf)
+    ends = accuracy_of(value, tested)
+    interval = "" if ends["low"] is None else f"{ends['low']:.1%} to {ends['high']:.1%}"
+    return Sortable(Cell(f"{value:.1%}", interval), value)
 
 
 def _counted(one: JSON | None) -> Sortable:

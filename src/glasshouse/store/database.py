@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -127,7 +127,8 @@ class Database:
             try:
                 yield
             finally:
-                connection.execute(text("SELECT pg_advisory_unlock(:number)"), number)
+                with suppress(DatabaseError):  # a server that is gone holds nothing
+                    connection.execute(text("SELECT pg_advisory_unlock(:number)"), number)
 
     def write(self, statement: str, rows: Sequence[dict[str, Any]]) -> None:
         """Run one statement for each row, all or nothing."""

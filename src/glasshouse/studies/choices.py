@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glasshouse.errors import StudyError
-from glasshouse.files import write_atomic
+from glasshouse.store.seals import SEAL, sealed, write_sealed
 from glasshouse.types import JSON
 
 CHOICES_FILE = "choices.json"
@@ -31,15 +31,17 @@ class Choices:
         try:
             # choices were once written with infinite losses, which JSON has no number for
             found = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda name: None)
+            if found.pop(SEAL, None) not in (None, sealed((found,))):  # those of before have no checksum
+                raise StudyError(f"{path} is damaged: delete it, and the choices are made anew.")
             if found["schema"] != SCHEMA:
                 raise StudyError(f"{path} has schema {found['schema']}, this Glasshouse reads {SCHEMA}.")
             return cls(directory, found["together"], found["tuning"])
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise StudyError(f"{path} is not readable ({error}): delete it, and the choices are made anew.") from error
 
     def save(self) -> None:
         """Write all choices down."""
-        write_atomic(self.directory / CHOICES_FILE, json.dumps(self.to_json(), indent=1, allow_nan=False).encode())
+        write_sealed(self.directory / CHOICES_FILE, self.to_json())
 
     def to_json(self) -> JSON:
         """All choices as plain JSON."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from queue import Empty
 from typing import Any, Protocol, TypeVar
 
@@ -243,6 +244,17 @@ def _in_worker(task: tuple[Any, ...]) -> list[Any]:
     return perform(_worker["bench"], task, sparing(lambda key, share: _worker["reports"].put((key, share))))
 
 
+def _begin_server() -> None:
+    """Begin the server that forks workers, deaf to Ctrl-C: while it loads torch it would answer with a traceback."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may change what signals do
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
 @contextlib.contextmanager
 def _pool(workers: int, bench: Workbench[Any, Any], watch: Watch) -> Iterator[ProcessPoolExecutor]:
     """A pool of workers whose progress reaches ``watch``; killed, not waited for, on the way out."""
@@ -250,6 +262,7 @@ def _pool(workers: int, bench: Workbench[Any, Any], watch: Watch) -> Iterator[Pr
         "forkserver"
     )  # has no threads, and knows torch: a new worker is there at once
     context.set_forkserver_preload(list(PRELOADED))
+    _begin_server()
     reports = context.Queue()
     over = threading.Event()
 

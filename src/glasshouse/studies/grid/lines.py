@@ -64,7 +64,7 @@ class _Known:
 
     cases: dict[str, CaseRecord]
     images: dict[int, ImageRecord]
-    origins: dict[tuple[str, str], tuple[str, int, int, float | None]]
+    origins: dict[tuple[str, str, str], tuple[str, int, int, float | None]]
     scores: Scores
     told: dict[int, str]
     metrics: dict[str, Metric]
@@ -105,9 +105,9 @@ def _known(grid: Grid, store: Store, votes: Votes) -> _Known:
     )
 
 
-def _origins(store: Store) -> dict[tuple[str, str], tuple[str, int, int, float | None]]:
-    """Recipe, seed, epoch and accuracy of every network, by its data set and weights."""
-    found: dict[tuple[str, str], tuple[str, int, int, float | None]] = {}
+def _origins(store: Store) -> dict[tuple[str, str, str], tuple[str, int, int, float | None]]:
+    """Recipe, seed, epoch and accuracy of every network, by its data set, model and weights."""
+    found: dict[tuple[str, str, str], tuple[str, int, int, float | None]] = {}
     for one in store.targets():
         if not one.planned or one.state != "done":
             continue
@@ -116,14 +116,14 @@ def _origins(store: Store) -> dict[tuple[str, str], tuple[str, int, int, float |
             recipe = UNTRAINED if int(epoch) == FRESH else facts["recipe"]
             origin = recipe, facts["seed"], int(epoch), one.outcome["accuracy"].get(epoch)
             for dataset in spellings_of(facts):
-                found.setdefault((dataset, weights), origin)
+                found.setdefault((dataset, facts["model"], weights), origin)
     return found
 
 
 def _line(known: _Known, one: ReconstructionRecord) -> Line:
     case, image = known.cases[one.case_key], known.images[one.place]
     facts = case.described
-    recipe, training_seed, epoch, accuracy = known.origins[facts["dataset"], facts["weights"]]
+    recipe, training_seed, epoch, accuracy = known.origins[facts["dataset"], facts["model"], facts["weights"]]
     votes = known.judged.get((one.case_key, one.place))
     return Line(
         dataset=facts["dataset"],

@@ -26,12 +26,16 @@ PARTS = {"schema", "settings", "rows", "floor", "identified", "targets", "failur
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an attacked network comes from: its recipe, the seed and epochs of its training, and its accuracy."""
+    """Where an attacked network comes from: its recipe, the seed and epochs of its training, and its accuracy.
+
+    ``tested`` is how many images it was asked about, where that was written down.
+    """
 
     recipe: str
     training_seed: int
     epoch: int
     accuracy: float | None
+    tested: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +57,13 @@ class TargetRow:
     state: str
     reason: str | None
     accuracy: dict[str, float]
+    tested: int | None
     seconds: float | None
 
     def to_json(self) -> JSON:
         """The row as plain JSON; the accuracies are by epoch."""
-        facts = {"state": self.state, "reason": self.reason, "accuracy": self.accuracy, "seconds": self.seconds}
+        measured = {"accuracy": self.accuracy, "tested": self.tested, "seconds": self.seconds}
+        facts = {"state": self.state, "reason": self.reason, **measured}
         return {**self.target.described(), **facts}
 
 
@@ -156,7 +162,8 @@ def _source(table: Table) -> Source:
 
 def _target_row(target: Target, record: CaseRecord) -> TargetRow:
     outcome = record.outcome if record.state == "done" else {}
-    return TargetRow(target, record.state, record.reason, outcome.get("accuracy", {}), outcome.get("seconds"))
+    measured = outcome.get("accuracy", {}), outcome.get("tested"), outcome.get("seconds")
+    return TargetRow(target, record.state, record.reason, *measured)
 
 
 def _origins(rows: Sequence[TargetRow]) -> dict[tuple[str, str, str], Origin]:
@@ -167,7 +174,7 @@ def _origins(rows: Sequence[TargetRow]) -> dict[tuple[str, str, str], Origin]:
         for epoch in target.checkpoints:
             recipe = UNTRAINED if epoch == FRESH else target.recipe
             accuracy = finite_or_none(row.accuracy.get(str(epoch)))
-            own = Origin(recipe, target.seed, epoch, accuracy)
+            own = Origin(recipe, target.seed, epoch, accuracy, row.tested)
             found.setdefault((target.dataset, target.model, target.round(epoch)), own)
     return found
 

@@ -51,7 +51,7 @@ class Status:
 
 
 def status(grid: Grid, directory: Path) -> Status:
-    """Look at a study; nothing is locked and nothing is written."""
+    """Look at a study; no result is changed."""
     targets, probes, cases = records(directory)
     repeated = sum(len(spellings_of(one.described)) - 1 for one in targets)
     networks = Count.of(targets, _networks(grid) - repeated)

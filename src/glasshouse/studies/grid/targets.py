@@ -65,8 +65,9 @@ class Lessons:
 
     @property
     def digest(self) -> str:
-        """A hash of what is trained on."""
-        return hashlib.sha256(self.images.tobytes() + self.labels.tobytes()).hexdigest()[:24]
+        """A hash of what is trained on and tested with."""
+        parts = self.images, self.labels, self.test_images, self.test_labels
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:24]
 
     def training(self) -> tuple[Tensor, Tensor]:
         """Images (N, C, H, W) in [0, 1] and labels to train on."""
@@ -121,8 +122,9 @@ class Target:
 
     def key(self) -> str:
         """The content hash under which the network is kept; how data set and recipe are written does not count."""
-        meaning = {name: value for name, value in self.described().items() if name not in ("dataset", "model")}
-        facts = [VERSION, meaning, self.guard.complete_spec, self.guard.versions]
+        spelled = "dataset", "model", "recipe"
+        meaning = {name: value for name, value in self.described().items() if name not in spelled}
+        facts = [VERSION, meaning, self.augment, self.guard.complete_spec, self.guard.versions]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
     def described(self) -> JSON:
@@ -147,10 +149,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """A trained target: its weights as files by epoch, how often it is right at each, and how long it took."""
+    """A trained target: its weights as files by epoch, how often it is right at each, and how long it took.
+
+    It was asked about ``tested`` images.
+    """
 
     weights: Mapping[int, bytes]
     accuracy: Mapping[int, float]
+    tested: int
     loss: float
     seconds: float
 
@@ -159,6 +165,7 @@ class Trained:
         return {
             "weights": {str(epoch): weights_name(content) for epoch, content in self.weights.items()},
             "accuracy": {str(epoch): share for epoch, share in self.accuracy.items()},
+            "tested": self.tested,
             "loss": self.loss,
             "seconds": self.seconds,
         }
@@ -231,7 +238,7 @@ class School:
         keep(FRESH)
         client = DefendedClient(guard, torch.Generator().manual_seed(target.seed + 1))
         loss = fit(network, images, labels, recipe, client=client, after_epoch=keep, progress=progress)
-        return Trained(weights, right, loss, time.perf_counter() - began)
+        return Trained(weights, right, len(test[1]), loss, time.perf_counter() - began)
 
 
 def described(targets: Iterable[Target]) -> Iterator[tuple[str, JSON]]:
