@@ -105,8 +105,9 @@ def test_votes_that_are_there_are_not_cast_again_and_probes_are_kept(digits, mon
     half.close()
     assert judge(digits, eyes=("near",)) == judging.Cast(20, 20)
     assert sorted(file.name for file in (digits / panel.FOLDER).iterdir()) == files
-    strip = [[(who, item.id, vote.answer, vote.grade) for who, item, vote in one] for one in (before, cast(digits))]
-    assert sorted(strip[0], key=str) == sorted(strip[1], key=str)
+    said, again = ({(who, item.id): vote for who, item, vote in one} for one in (before, cast(digits)))
+    assert {key: vote.answer for key, vote in said.items()} == {key: vote.answer for key, vote in again.items()}
+    assert [vote.grade for vote in said.values()] == pytest.approx([again[key].grade for key in said], abs=1e-5)
 
 
 def test_who_learned_from_other_things_is_somebody_else(tmp_path):

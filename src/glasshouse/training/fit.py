@@ -158,4 +158,4 @@ def _augmented(images: Tensor, rng: torch.Generator) -> Tensor:
     mirrored = torch.rand(count, generator=rng) < 0.5
     columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     number = torch.arange(count)
-    return padded[number[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+    return planar(padded[number[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2))
