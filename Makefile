@@ -5,7 +5,7 @@ VENV := .venv
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-.PHONY: help setup try audit test tests soak lint bench docs clean system
+.PHONY: help setup try audit test tests coverage soak lint bench docs clean system
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -45,11 +45,15 @@ system:
 	  echo "chromium and postgresql cannot be installed: their tests are skipped"; fi
 
 # what is not waiting for one another runs side by side
-test: ## style, types and all tests with branch coverage
+test: ## style, types and all tests
 	@$(MAKE) --no-print-directory -j2 system $(VENV)/.tested
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests: $(VENV)/.tested
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --dist worksteal
+
+# by itself, because watching every line makes the tests take a third more of the processors
+coverage: system $(VENV)/.tested ## all tests with branch coverage, which must be 90 % at least
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --dist worksteal --cov --cov-report=term
 
 soak: system $(VENV)/.tested ## the long tests: kills, odd requests, the wheel in a fresh environment; writes docs/reliability.md

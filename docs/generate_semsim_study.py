@@ -2,14 +2,15 @@
 
 python docs/generate_semsim_study.py EVALUATION_DIR... STUDY...; without arguments only the page is written. Directories
 that hold evaluation.json (``glasshouse semsim evaluate --out``) are evaluations, the others studies of the presets
-``semsim``, ``semsim_gradattack``, ``semsim_dlg`` and ``semsim_cafe``. Both may be unfinished: the page says what is
-missing.
+``semsim``, ``semsim_gradattack``, ``semsim_dlg`` and ``semsim_cafe``. Both may be unfinished, and cover some data sets
+or attacks only: what is kept of others stays, and the page says what is missing.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 from semsim_study_page import DATASETS, FOLDER, PICTURE, page
@@ -29,21 +30,25 @@ from glasshouse.studies.semsim import whose
 RESULTS = FOLDER / "semsim-study.json"
 PAGE = FOLDER / "semsim.md"
 METRICS = ("psnr", "mse", "ssim", "lpips")
+#: What a row is about.
+NAMED = {
+    "targets": itemgetter("dataset", "attacks"),
+    "recognised": itemgetter("dataset", "attacks"),
+    "tests": itemgetter("axis", "left_out"),
+}
 
 
 def export(evaluations: list[Path], studies: list[Path]) -> None:
     """Keep what was found: shares and correlations, no vote and no image but for the thumbnails of pictures."""
-    tests = [one for folder in evaluations for one in _tests(folder)]
     ablations = [folder / "ablation.json" for folder in evaluations if (folder / "ablation.json").is_file()]
     found = {
         "targets": [row for study in studies for row in targets(study)],
         "recognised": [row for study in studies for row in recognised(study)],
-        "tests": tests,
+        "tests": [one for folder in evaluations for one in _tests(folder)],
         "ablation": json.loads(ablations[0].read_text()) if ablations else None,
     }
-    RESULTS.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
-    for old in FOLDER.glob(PICTURE.format("*")):
-        old.unlink()
+    held = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    RESULTS.write_text(json.dumps(merged(held, found), indent=1, allow_nan=False) + "\n")
     if ablations:
         _keep("ablation", draw_ablation(found["ablation"]["rows"]))
     for folder in evaluations:
@@ -55,6 +60,15 @@ def export(evaluations: list[Path], studies: list[Path]) -> None:
                 _keep("judges", next((content for file in scatters if (content := _read(file))), None))
     for study in studies:
         draw(study)
+
+
+def merged(held: dict, found: dict) -> dict:
+    """What was kept before with what was found since, which takes the place of rows about the same thing."""
+    lists = {
+        part: list({tuple(map(str, named(row))): row for row in [*held.get(part, ()), *found[part]]}.values())
+        for part, named in NAMED.items()
+    }
+    return lists | {"ablation": found["ablation"] or held.get("ablation")}
 
 
 def _tests(folder: Path) -> list[dict]:

@@ -71,3 +71,13 @@ def test_classifiers_are_never_called_people_and_the_papers_figures_stand_beside
     assert "| semsim | 0.500 [0.500, 0.500] |" in page
     assert ".864/.714" in page
     assert "No person" not in pages.page(study(outcome("cifar100", 56, testers="human: 5 people")))
+
+
+def test_parts_of_the_study_add_up(pages):
+    merged = importlib.import_module("generate_semsim_study").merged
+    first = study(outcome("cifar100"), outcome("orl_faces", 60)) | {"ablation": {"rows": [1]}}
+    second = study(outcome("cifar100", 60), outcome("dlg", 60, axis="attack"), left=0)
+    whole = merged(merged({}, first), second)
+    assert [test["left_out"] for test in whole["tests"] if test["correlation"]] == ["cifar100", "orl_faces", "dlg"]
+    assert [row["left"] for row in whole["targets"]] == [0]  # done since, in the place of the older row
+    assert whole["ablation"] == {"rows": [1]}
