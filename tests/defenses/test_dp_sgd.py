@@ -10,6 +10,7 @@ import sys
 import pytest
 import torch
 from scipy.stats import norm as normal
+from tests.soak import SHARE
 from torch import nn
 from torch.nn import functional as F
 
@@ -52,16 +53,19 @@ def flat(gradients) -> torch.Tensor:
     return torch.cat([gradient.flatten() for gradient in gradients.values()])
 
 
+LARGE = (pytest.mark.soak, pytest.mark.skipif(not SHARE, reason="millions of weights for every image: make soak"))
+
+
 @pytest.mark.parametrize(
     "name",
     [
         "lenet",
         "resnet20:width=4",
         "convnet8:width=4",
-        pytest.param("resnet18", marks=pytest.mark.soak),
+        pytest.param("resnet18", marks=LARGE),
         "mobilenet_v2",
         "shufflenet_v2",
-        "densenet121",
+        pytest.param("densenet121", marks=LARGE),
     ],
 )
 def test_every_image_is_clipped_by_itself(name, samples, caplog):

@@ -70,11 +70,16 @@ def audit(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def report(study):
+    return write_grid_report(study)
+
+
 @pytest.fixture
-def page(study, browser):
+def page(report, browser):
     opened, faults = browser.new_page(), []
     opened.on("pageerror", lambda fault: faults.append(fault))
-    opened.goto(write_grid_report(study).as_uri())
+    opened.goto(report.as_uri())
     yield opened
     assert faults == []
 
