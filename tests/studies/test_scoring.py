@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from glasshouse import data
+from glasshouse.metrics.features import FeatureMetric
 from glasshouse.store import Location
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.pictures import save_picture, to_pixels
@@ -126,3 +127,21 @@ def test_a_new_version_of_a_metric_is_computed_again(plan, tmp_path, monkeypatch
     assert audit_plan(plan, tmp_path, Running())[0].rows[0].value == before
     monkeypatch.setattr(MSE, "version", 2)
     assert audit_plan(plan, tmp_path, Running())[0].rows[0].value.mean == 9
+
+
+def test_metrics_of_sets_look_once_at_the_same_pictures(plan, tmp_path, monkeypatch):
+    looks = []
+
+    def update(self, *pair):
+        """In the place of Inception, which would take seconds."""
+        looks.append(len(pair[0]))
+        for images, features in zip(pair, (self.truths, self.guesses), strict=True):
+            features.append(images.flatten(1)[:, ::50])
+
+    monkeypatch.setattr(FeatureMetric, "update", update)
+    plan = dataclasses.replace(plan, images=10, metrics=("mse", "kid"), attacks=("invgrad:steps=1",))
+    results = [audit_plan(plan, tmp_path / "study", Running())[0] for _ in range(2)]
+    assert looks == [10] * len(plan.defenses)
+    first, again = ([row.value.mean for row in one.rows if row.metric == "kid"] for one in results)
+    assert first == again
+    assert len(first) == len(plan.defenses)

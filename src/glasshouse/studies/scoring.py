@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glasshouse.errors import DataError, PictureError, WeightsError
 from glasshouse.metrics import Metric, SetMetric, create
+from glasshouse.metrics.base import AnyMetric
 from glasshouse.registry import complete_spec
 from glasshouse.store import ReconstructionRecord, Score
 from glasshouse.studies.pictures import load_picture
@@ -54,7 +55,7 @@ class Measures:
     missing: dict[str, str]
 
 
-def score_name(metric: Metric) -> str:
+def score_name(metric: AnyMetric) -> str:
     """Under which name a metric's scores are kept: all its settings and the edition of its algorithm."""
     return f"{complete_spec(metric)} {metric.edition}"
 
@@ -108,19 +109,32 @@ def score(study: Study, subject: Subject, known_measures: Measures, progress: Ru
         progress(start + len(chunk), len(todo))
 
 
-def set_value(study: Study, subject: Subject, text: str, records: Sequence[ReconstructionRecord]) -> float | str:
-    """The value of a set metric over some reconstructions, or the reason why it has none."""
+def set_value(
+    study: Study, subject: Subject, text: str, records: Sequence[ReconstructionRecord], known: Scores
+) -> float | str:
+    """The value of a set metric over some reconstructions, which is kept, or the reason why it has none."""
     metric = create(text)
     reason = metric.why_not(subject.image, len(records))
     if reason is not None or not isinstance(metric, SetMetric):
         return reason or f"{text} is not a metric of sets"
+    key, name = _set_key(records), score_name(metric)
+    if (value := known.get((key, 0, name))) is not None:
+        return value
     truth, _ = study.bench.batch(tuple(one.place for one in records))
     guess = torch.stack([load_picture(study.album, one.file, one.sha256) for one in records])
     try:
         metric.update(truth, guess)
-        return metric.compute()
     except WeightsError as error:
         return str(error)
+    value = metric.compute()
+    study.store.add_scores([Score(key, 0, name, value)])
+    return value
+
+
+def _set_key(records: Sequence[ReconstructionRecord]) -> str:
+    """In the place of a case's key: which pictures a set has."""
+    pictures = "\n".join(f"{one.case_key} {one.place} {one.sha256}" for one in records)
+    return f"set {hashlib.sha256(pictures.encode()).hexdigest()[:32]}"
 
 
 def identified(truth: Tensor, guess: Tensor, gallery: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class Table:
         if not found:
             return Row(setup, metric, None, "no reconstruction was finished")
         if isinstance(create(metric), SetMetric):
-            value = set_value(self.study, self.subject, metric, found)
+            value = set_value(self.study, self.subject, metric, found, self.scores)
             if isinstance(value, str):
                 return Row(setup, metric, None, value)
             return Row(setup, metric, Interval(value, math.nan, math.nan, len(found)))
