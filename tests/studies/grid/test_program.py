@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from tests.small_grid import SMALL
 
 from glasshouse import data
@@ -104,6 +105,17 @@ def test_nothing_attacked_is_trained_on():
     images, _ = learned("photos:size=16").training()
     assert len(images) == 8
     assert (images[:, None] - attacked).abs().amax((2, 3, 4)).min() > 0.1
+
+
+def test_others_are_trained_on_where_all_that_were_drawn_are_attacked():
+    digits = data.load("digits:split=train")
+    attacked = digits.batch(digits.spread(40, seed=0))[0]
+    found = Lessons.of("digits:split=train", 16, 0, attacked, root=None, download=False)
+    images, labels = found.training()
+    assert len(images) == len(labels) == 16
+    assert (images[:, None] - attacked).abs().amax((2, 3, 4)).min() > 0
+    untouched = Lessons.of("digits:split=train", 16, 0, attacked[:0], root=None, download=False)
+    assert torch.equal(untouched.training()[0], digits.batch(digits.spread(16, seed=0))[0])
 
 
 def test_checkpoints_are_the_same_every_time(grid):

@@ -56,10 +56,10 @@ class Lessons:
                 f"The training part of {dataset} has other classes than its test part ({train.class_names[0]}, ... and "
                 f"{test.class_names[0]}, ...): what is learned from the one says nothing of the other."
             )
-        images, labels = _drawn(train, count, seed)
-        new = torch.tensor(unlike(images, attacked))
-        if int(new.sum()) < FEWEST:
-            raise DataError(f"{dataset} has {int(new.sum())} training images that are not attacked: attack fewer.")
+        images, labels = _drawn(train, count and count + len(attacked), seed)  # of which so many may be attacked
+        new = torch.tensor(unlike(images, attacked)).nonzero().flatten()[:count]
+        if len(new) < FEWEST:
+            raise DataError(f"{dataset} has {len(new)} training images that are not attacked: attack fewer.")
         tested = _drawn(test, TESTED, seed)
         return cls(train.spec, *(_plain(one) for one in (images[new], labels[new], *tested)))
 
