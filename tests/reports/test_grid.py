@@ -112,6 +112,13 @@ def test_advice_credits_a_defense_only_where_the_intervals_are_apart():
     assert "80% of 50" in headline({"identified": [bare], "rows": []})
 
 
+def test_accuracies_of_trained_networks_are_compared():
+    """What a fresh network shows counts; how right it is does not."""
+    fresh = [{**seen(name, 0.0, 0.0, 0.1, 0.1), "epoch": 0} for name in ("none", "strong", "weak")]
+    trained = [seen("none", 0.8, 0.7, 0.9, 0.9), seen("strong", 0.0, 0.0, 0.1, 0.85), seen("weak", 0.1, 0.0, 0.2, 0.6)]
+    assert "strong leaves most accuracy (85%)" in told(*fresh, *trained)[1]
+
+
 def test_where_defenses_share_networks_accuracy_tells_nothing_of_them():
     found = [seen("none", 0.8, 0.7, 0.9, 0.6), seen("csvar", 0.1, 0.0, 0.2, 0.6), seen("prune", 0.0, 0.0, 0.1, 0.05)]
     (text,) = told(*found, paired=False)[1:]

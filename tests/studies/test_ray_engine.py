@@ -122,16 +122,25 @@ def test_a_node_that_dies_costs_nothing_but_time(grid, finished, tmp_path, clust
 def test_clients_of_federations_train_on_the_cluster(tmp_path, cluster, monkeypatch, record_property):
     """Where the cluster has room: with as many clients as it has cores there is one on each of its nodes."""
     pytest.importorskip("flwr", reason="needs glasshouse[federated]")
+    import ray
     from tests.federated.local import federate
 
     cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
-    plan = Federations(models=("mlp:width=8",), defenses=("csvar",), rounds=2, clients=2, images=60)
-    there, summary = program.carry_out(plan, tmp_path / "there", Running(engine="ray"))
-    assert (summary.done, summary.failed) == (1, 0)
+    plan = Federations(models=("mlp:width=8",), defenses=("none", "csvar"), rounds=2, clients=2, images=60)
+    real, asked = program.federate, []
+
+    def watched(*words, **settings):
+        asked.append(ray.get_runtime_context().gcs_address)
+        return real(*words, **settings)
+
+    monkeypatch.setattr(program, "federate", watched)
+    there, summary = program.carry_out(plan, tmp_path / "there", Running(engine="ray", address=cluster.address))
+    assert (summary.done, summary.failed) == (2, 0)
+    assert asked == [cluster.address] * 2
     monkeypatch.setattr(program, "federate", federate)
     here, _ = program.carry_out(plan, tmp_path / "here", Running())
     assert [{**row, "seconds": 0} for row in there["rows"]] == [{**row, "seconds": 0} for row in here["rows"]]
-    record_property("counted", "1 federation on 2 nodes, the same numbers as in one process")
+    record_property("counted", "2 federations on 2 nodes, the same numbers as in one process")
 
 
 @pytest.fixture
@@ -169,19 +178,26 @@ def found(directory):
 
 
 class Lost:
-    """A cluster that goes away while it is asked."""
+    """A cluster that goes away at some question."""
 
-    class exceptions:  # noqa: N801 - Ray's own name
-        RayError = RaySystemError = RayTaskError = type("RayError", (Exception,), {})
+    def __init__(self, question, error):
+        self.question, self.error = question, error
+        self.exceptions = pytest.importorskip("ray", reason="needs glasshouse[ray]").exceptions
 
     def __getattr__(self, name):
+        if name == self.question:
+            return MagicMock(side_effect=self.error)
         return MagicMock()
 
     def cluster_resources(self):
+        if self.question == "cluster_resources":
+            raise self.error
         return {"CPU": 1}
 
-    def wait(self, *arguments, **settings):
-        raise ConnectionError("Channel closed\nand much more")
+    def wait(self, references, **settings):
+        if self.question == "wait":
+            raise self.error
+        return references, []
 
     def is_initialized(self):
         return False
@@ -190,12 +206,26 @@ class Lost:
         pytest.fail("to cancel a task begins a cluster anew where there is none")
 
 
-def test_a_cluster_that_goes_away_is_told_in_one_line(monkeypatch):
-    monkeypatch.setattr(ray_engine, "connected", lambda address, workers: nullcontext(Lost()))
+WORDS = "Channel closed\nand much more"
+
+
+@pytest.mark.parametrize("question", ["put", "cluster_resources", "wait", "get"])
+@pytest.mark.parametrize("kind", ["ConnectionError", "RaySystemError", "RpcError"])
+def test_a_cluster_that_goes_away_is_told_in_one_line(question, kind, monkeypatch):
+    ray = pytest.importorskip("ray", reason="needs glasshouse[ray]")
+    error = getattr(ray.exceptions, kind, ConnectionError)(WORDS)
+    monkeypatch.setattr(ray_engine, "connected", lambda address, workers: nullcontext(Lost(question, error)))
+    monkeypatch.setattr(_Crew, "_news", lambda self: {})
     work = Ray(1, "auto").work([(Waiting("a"),)], Bench(Path("x")), watch=lambda key, share: None, deadline=math.inf)
-    with pytest.raises(StudyError, match=r"at 'auto' is gone \(Channel closed\): what is finished is kept") as error:
+    with pytest.raises(StudyError, match=r"at 'auto' is gone \(.*Channel closed\): what is finished is kept") as told:
         list(work)
-    assert "\n" not in str(error.value)
+    assert "\n" not in str(told.value)
+
+
+def test_nobody_connects_when_the_time_is_over(monkeypatch):
+    monkeypatch.setattr(ray_engine, "connected", lambda *cluster: pytest.fail("connected"))
+    work = Ray(1, "auto").work([(Waiting("a"),)], Bench(Path("x")), watch=lambda key, share: None, deadline=0)
+    assert list(work) == []
 
 
 @pytest.mark.soak

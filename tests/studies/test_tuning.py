@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from glasshouse import data
 from glasshouse.attacks import attacks
 from glasshouse.data.crops import photo_crops
-from glasshouse.errors import DataError
+from glasshouse.errors import DataError, ModelError, StudyError, WeightsError
+from glasshouse.metrics.mse import MSE
 from glasshouse.studies import tuning
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.bench import Bench
@@ -132,6 +133,43 @@ def test_workers_choose_as_one_process_does(plan, tmp_path):
     assert found["inline"] == found["local"]
 
 
+def test_a_worker_that_cannot_compute_the_criterion_chooses_by_no_other(quick, tmp_path, monkeypatch):
+    def metric(name):
+        if name == "lpips" and chosen:
+            raise WeightsError("no weights here")
+        chosen.append(name)
+        return MSE()
+
+    chosen = []
+    monkeypatch.setattr(tuning, "CRITERIA", ("lpips", "mse"))
+    monkeypatch.setattr(tuning, "_metric", metric)
+    with pytest.raises(StudyError, match=r"2 of 2 attacks could not be tuned\. The first: no weights here"):
+        audit_plan(quick, tmp_path / "study", Running())
+    assert chosen == ["lpips"]
+
+
+def test_what_was_chosen_for_single_images_is_not_taken_for_batches(quick, tmp_path):
+    plan = dataclasses.replace(quick, images=3, defenses=("none",))
+    plans = [dataclasses.replace(plan, batch=batch) for batch in (1, 2)]  # of three images the last batch has one
+    chosen = [set(audit_plan(one, tmp_path / str(one.batch), Running())[0].choices["tuning"]) for one in plans]
+    assert [len(groups) for groups in chosen] == [1, 1]
+    assert chosen[0] != chosen[1]
+
+
+def test_a_search_that_fails_leaves_the_others_their_time(quick, tmp_path, monkeypatch):
+    choice = tuning._choice
+
+    def fails(search, practice):
+        if search.case.defense == "none":
+            raise ModelError("too large")
+        return choice(search, practice)
+
+    monkeypatch.setattr(tuning, "_choice", fails)
+    with pytest.raises(StudyError, match="1 of 2 attacks could not be tuned"):
+        audit_plan(quick, tmp_path / "study", Running())
+    assert [one["defense"] for one in Choices.of(tmp_path / "study").tuning.values()] == ["gaussian:sigma=0.5"]
+
+
 def test_practice_has_noise_and_starts_of_its_own(quick, tmp_path, monkeypatch):
     """Else an attack is tuned to the very noise that hides the attacked images."""
     drawn: dict[str, set[int]] = {"practice": set(), "attack": set()}
@@ -208,4 +246,4 @@ def test_a_grid_counts_the_searches_of_all_its_models_and_data_sets_as_one(quick
     )
     told = []
     carry_out(tuned, tmp_path, Running(tuning_progress=lambda done, total: told.append((done, total))))
-    assert told == [(0, 2), (1, 2), (1, 2), (2, 2)]
+    assert told == [(0, 2), (1, 2), (2, 2)]

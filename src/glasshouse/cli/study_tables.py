@@ -125,8 +125,8 @@ def show_differences(found: Sequence[Difference]) -> None:
 
 
 def _mean(value: float) -> str:
-    """A mean over images; only of identical pictures one is infinite."""
-    return "identical" if math.isinf(value) else f"{value:.3g}"
+    """A mean over images, which one picture makes infinite that is identical to its original."""
+    return "some identical" if math.isinf(value) else f"{value:.3g}"
 
 
 def show_federated_differences(found: Sequence[FederatedDifference]) -> None:

@@ -69,7 +69,8 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
     """Run both apps on as many Ray workers as there are cores or clients, and leave nothing behind.
 
     ``stopping`` is set on the way out, also after Ctrl-C, so that the server's thread does not wait for clients that
-    are gone. Ray is begun here, as Flower would, because it must not take SIGTERM.
+    are gone. Ray is begun here, as Flower would, because it must not take SIGTERM. A caller who is connected to a
+    cluster is not any more: Flower ends the connection.
     """
     import ray
     from flwr.simulation import run_simulation
@@ -82,7 +83,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
         TemporaryDirectory(prefix="gh-", ignore_cleanup_errors=True) as folder,  # short: Ray puts sockets there
     ):
         each: dict[str, ConfigRecordValues] = {"num_cpus": 1, "num_gpus": share}
-        begun = not ray.is_initialized()  # else it is the caller's, and stays
+        begun = not ray.is_initialized()  # else the cluster is the caller's, and stays
         try:
             if begun:
                 with sigterm_kept():

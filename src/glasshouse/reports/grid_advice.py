@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from glasshouse.reports.grid_balance import UNDEFENDED, Balance, balances, network_name, shown, strongest_seen
 from glasshouse.reports.view import at_fixed_settings, untuned
@@ -16,7 +17,7 @@ Ground = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """How one defense stands: the worst that was seen behind it, and how right the network is that this was seen of.
+    """How one defense stands: the worst that was seen behind it, and how right networks behind it are when trained.
 
     ``fixed`` says whether an attack on it was at fixed settings that tuning could have changed.
     """
@@ -28,21 +29,24 @@ class Stand:
 
     @property
     def accuracy(self) -> str:
-        """How right the network is, in words."""
+        """How right networks are, in words."""
         return "unknown" if self.right is None else f"{self.right:.0%}"
 
 
 def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
     """For each data set and model the worst case behind each defense, whatever the seed, epoch and attack.
 
+    Accuracy is that of the last epoch, over seeds: what is seen of a network that has learned nothing costs nothing.
     What was attacked in fewer ways than undefended gradients, on fewer images or on fewer networks is left out: an
     attack that failed earns no credit.
     """
     found: dict[Ground, dict[str, JSON]] = {}
     networks: dict[tuple[Ground, str], set[tuple[object, ...]]] = {}
+    behind: dict[tuple[Ground, str], list[JSON]] = {}
     paired = results["settings"]["paired"]
     for one in strongest_seen(results):
         ground = one["dataset"], one["model"]
+        behind.setdefault((ground, one["defense"]), []).append(one)
         known = found.setdefault(ground, {}).get(one["defense"])
         networks.setdefault((ground, one["defense"]), set()).add(_network(one, paired))
         if known is None or one["mean"] > known["mean"]:
@@ -50,7 +54,7 @@ def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
     asked, fixed = _accuracies(results), _fixed(results)
     return {
         ground: {
-            name: Stand(name, one, asked.get((*ground, _name(one), name), one["accuracy"]), (*ground, name) in fixed)
+            name: Stand(name, one, _right(behind[ground, name], asked), (*ground, name) in fixed)
             for name, one in own.items()
             if networks[ground, name] >= networks.get((ground, UNDEFENDED), set())
         }
@@ -66,8 +70,17 @@ def _accuracies(results: JSON) -> dict[tuple[object, ...], float | None]:
     }
 
 
-def _name(one: JSON) -> str:
-    return network_name(one["recipe"], one["epoch"], one["training_seed"])
+def _right(found: Sequence[JSON], asked: Mapping[tuple[object, ...], float | None]) -> float | None:
+    """How right the networks behind a defense are at the last epoch, on average; None where that is not known."""
+    last = max(one["epoch"] for one in found)
+    known = [asked.get(_key(one), one["accuracy"]) for one in found if one["epoch"] == last]
+    shares = [share for share in known if share is not None]
+    return fmean(shares) if shares else None
+
+
+def _key(one: JSON) -> tuple[object, ...]:
+    name = network_name(one["recipe"], one["epoch"], one["training_seed"])
+    return one["dataset"], one["model"], name, one["defense"]
 
 
 def _fixed(results: JSON) -> set[tuple[str, str, str]]:

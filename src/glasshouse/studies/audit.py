@@ -32,7 +32,7 @@ from glasshouse.studies.results import AuditResult, collect
 from glasshouse.studies.runner import RunProgress, Summary, run
 from glasshouse.studies.scoring import check_pictures, measures, score
 from glasshouse.studies.study import Settle, Study, as_planned, prepare, refuse_foreign
-from glasshouse.studies.tuning import CALIBRATION, tuned_cases
+from glasshouse.studies.tuning import CALIBRATION, Untuned, tuned_cases
 from glasshouse.types import BatchNorm, Stage
 
 FEWEST_CLASSES = 10  # a model built for two labels would tell them by its shape
@@ -238,11 +238,9 @@ def _tuner(
 
     def settle(cases: Sequence[Case], bench: Bench, choices: Choices) -> Sequence[Case]:
         return tuned_cases(
-            cases,
+            [Untuned(cases, public, fixed_steps=plan.steps is not None)],
             bench,
-            public,
             choices,
-            fixed_steps=plan.steps is not None,
             progress=running.tuning_progress,
             executor=running.executor(),
             deadline=deadline,

@@ -60,9 +60,9 @@ class Ray(Executor):
     ) -> Iterator[Finished[JobT, ResultT]]:
         """Yield tasks as the cluster finishes them; as many are under way as it has cores."""
         refuse_objects(bench)
-        if not tasks:
+        if not tasks or time.monotonic() >= deadline:  # after an interrupt for example: nothing is begun
             return
-        with connected(self.address, self.workers) as ray:
+        with connected(self.address, self.workers) as ray, _told(ray, self.address):
             crew = _Crew(ray, bench)
             left = list(tasks)
             try:
@@ -72,13 +72,25 @@ class Ray(Executor):
                     if not crew.running:
                         return
                     yield from crew.finished(left, watch)
-            except (ConnectionError, ray.exceptions.RaySystemError) as error:
-                raise StudyError(
-                    f"The Ray cluster at '{self.address}' is gone ({_first_line(error)}): what is finished is kept; "
-                    "begin the cluster again, and give the same command."
-                ) from error
             finally:
                 crew.dismiss()
+
+
+@contextlib.contextmanager
+def _told(ray: Any, address: str) -> Iterator[None]:
+    """Say in one line that the cluster went away."""
+    try:
+        yield
+    except _gone(ray) as error:
+        raise StudyError(
+            f"The Ray cluster at '{address}' is gone ({_first_line(error)}): what is finished is kept; "
+            "begin the cluster again, and give the same command."
+        ) from error
+
+
+def _gone(ray: Any) -> tuple[type[Exception], ...]:
+    """What is raised when a whole cluster does not answer, and not one worker or node of it."""
+    return ConnectionError, ray.exceptions.RaySystemError, ray.exceptions.RpcError
 
 
 class _Crew:
@@ -118,6 +130,8 @@ class _Crew:
                 yield task, self._ray.get(reference)
             except self._ray.exceptions.RayTaskError as error:  # a bug of ours, with the worker's traceback
                 raise error.as_instanceof_cause() from None
+            except _gone(self._ray):
+                raise
             except self._ray.exceptions.RayError as error:
                 if len(task) > 1:  # whichever job it is, the others must not pay for it
                     left[:0] = [(job,) for job in task]

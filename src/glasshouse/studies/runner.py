@@ -17,6 +17,10 @@ from glasshouse.types import JSON, finite_or_none
 RunProgress = Callable[[float, int], None]
 
 
+def silent(done: float, total: int) -> None:
+    """Report progress to nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What a run did: jobs in the plan, found finished, finished now, failed now, and still to do."""
@@ -46,7 +50,7 @@ def run(
     executor: Executor,
     deadline: float = float("inf"),
     most_images: int | None = None,
-    progress: RunProgress = lambda done, total: None,
+    progress: RunProgress = silent,
 ) -> Summary:
     """Work on every case that is not finished, and write each down as soon as it is.
 

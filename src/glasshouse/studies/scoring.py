@@ -16,7 +16,7 @@ from glasshouse.metrics.base import AnyMetric
 from glasshouse.registry import complete_spec
 from glasshouse.store import ReconstructionRecord, Score
 from glasshouse.studies.pictures import load_picture
-from glasshouse.studies.runner import RunProgress
+from glasshouse.studies.runner import RunProgress, silent
 from glasshouse.studies.study import Study
 from glasshouse.studies.subjects import Subject
 
@@ -35,10 +35,6 @@ TIMES_CHANCE = 5
 
 #: Every score by case, image and metric.
 Scores = Mapping[tuple[str, int, str], float | None]
-
-
-def silent(done: float, total: int) -> None:
-    """Report progress to nobody."""
 
 
 @dataclass(frozen=True, slots=True)

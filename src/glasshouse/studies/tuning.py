@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +27,12 @@ from glasshouse.studies.calibration import Public
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.executors import Executor, Inline
-from glasshouse.studies.runner import RunProgress, one_by_one, singly, work_off
+from glasshouse.studies.runner import RunProgress, one_by_one, silent, singly, work_off
 from glasshouse.types import JSON, Progress, finite_or_none, no_progress
 
 log = logging.getLogger(__name__)
 
-VERSION = 3  # counts changes of the search that change what is chosen
+VERSION = 4  # counts changes of the search that change what is chosen
 CALIBRATION = 6  # public images that every candidate is tried on
 STEP_FACTORS = (0.5, 2.0)
 PRACTICE = "practice"  # what a case calls its pictures where they are public ones
@@ -48,19 +48,47 @@ class PracticeBench(Bench):
 
     public: Public | None = None
 
-    def batch(self, places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """The public images (N, C, H, W) and labels (N,) at some places."""
+    @property
+    def known_images(self) -> Public:
+        """The public images, which are there by the time that somebody practises."""
         if self.public is None:
             raise RuntimeError("a bench for practice was built without public images")
-        return self.public.images[list(places)], self.public.labels[list(places)]
+        return self.public
+
+    def batch(self, places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """The public images (N, C, H, W) and labels (N,) at some places."""
+        return self.known_images.images[list(places)], self.known_images.labels[list(places)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Untuned:
+    """Cases of one plan, and the public images on which their attacks are tuned; None where they stay as they are."""
+
+    cases: Sequence[Case]
+    public: Public | None
+    fixed_steps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How settings are searched: with other steps too or not, by which metric, and on how many images at once."""
+
+    fixed_steps: bool
+    criterion: str
+    batch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search for settings of an attack on one model in one mode behind one defense, shown by one of its cases."""
+    """A search for settings of an attack on one model in one mode behind one defense, shown by one of its cases.
+
+    ``public`` is the digest of the images that it practises on.
+    """
 
     group: str
     case: Case
+    manner: Manner
+    public: str
 
     def key(self) -> str:
         """What the choice is kept under."""
@@ -69,11 +97,10 @@ class Search:
 
 @dataclass
 class Trials:
-    """All that a worker needs for searches."""
+    """All that a worker needs for searches: a bench, and public images by their digests."""
 
     bench: PracticeBench
-    public: Public
-    fixed_steps: bool
+    publics: Mapping[str, Public]
 
     @property
     def module(self) -> nn.Module | None:
@@ -87,58 +114,62 @@ class Trials:
     def perform(self, searches: Sequence[Search], progress: Progress) -> list[JSON]:
         """What is found best for each, on one thread: every engine chooses alike."""
         with one_thread():
-            return [_choice(one.case, self.bench, self.public, fixed_steps=self.fixed_steps) for one in searches]
+            return [_choice(one, dataclasses.replace(self.bench, public=self.publics[one.public])) for one in searches]
 
 
 def tuned_cases(
-    cases: Sequence[Case],
+    parts: Sequence[Untuned],
     bench: Bench,
-    public: Public,
     choices: Choices,
     *,
-    fixed_steps: bool,
     progress: RunProgress,
     executor: Executor | None = None,
     deadline: float = float("inf"),
 ) -> list[Case]:
-    """The same cases with the settings found best for their model, mode and defense; found once, then kept.
+    """All cases with the settings found best for their model, mode and defense; found once, then kept.
 
     At the deadline, a reading of ``time.monotonic``, no further search begins. Cases that have none yet stay as they
     are, so that they count as to be done; nothing attacks them, because the time is over.
     """
-    practice = PracticeBench(bench.directory, bench.pictures, (), bench.specs, bench.module, public=public)
-    searches = searches_for(cases, public, fixed_steps=fixed_steps)
+    publics = {part.public.digest: part.public for part in parts if part.public is not None}
+    criterion = _criterion() if publics else ""  # here, once: a worker that cannot compute it must not choose by others
+    searches = [pair for part in parts for pair in _searches(part, criterion)]
+    failed: dict[str, str] = {}
 
     def keep(done: Search, choice: JSON) -> None:
         choices.tuning[done.key()] = choice
         choices.save()
 
     summary = work_off(
-        singly(searches),
+        singly(search for _, search in searches if search is not None),
         set(choices.tuning),
-        Trials(practice, public, fixed_steps),
+        Trials(PracticeBench(bench.directory, bench.pictures, (), bench.specs, bench.module), publics),
         executor or Inline(),
         keep=one_by_one(keep),
-        fail=_refuse,
-        progress=progress,
+        fail=failed.__setitem__,
+        progress=progress if publics else silent,
         deadline=deadline,
     )
+    if failed:  # when the others are kept
+        reason = next(iter(failed.values()))
+        raise StudyError(f"{len(failed)} of {summary.planned} attacks could not be tuned. The first: {reason}")
     if summary.left:
         counts = summary.left, summary.planned
         log.warning("The time is over: %d of %d attacks are not tuned yet, and are left for later.", *counts)
-    return [_settled(case, choices.tuning.get(_group(case, public, fixed_steps))) for case in cases]
+    return [case if one is None else _settled(case, choices.tuning.get(one.key())) for case, one in searches]
 
 
-def _refuse(key: str, reason: str) -> None:
-    raise StudyError(f"An attack could not be tuned: {reason}")
-
-
-def searches_for(cases: Sequence[Case], public: Public, *, fixed_steps: bool) -> list[Search]:
-    """One search for each group of cases that are attacked with the same settings."""
-    groups: dict[str, Case] = {}
-    for case in cases:
-        groups.setdefault(_group(case, public, fixed_steps), case)
-    return [Search(group, case) for group, case in groups.items()]
+def _searches(part: Untuned, criterion: str) -> Iterator[tuple[Case, Search | None]]:
+    """Each case with the search that it shares with all that are attacked with the same settings, if there is one."""
+    public = part.public
+    if public is None:
+        yield from ((case, None) for case in part.cases)
+        return
+    # the last case may have fewer images than the others
+    manner = Manner(part.fixed_steps, criterion, max((len(case.images) for case in part.cases), default=1))
+    for case in part.cases:
+        facts = [VERSION, case.random_seed("tuning", "images", "pictures"), public.digest, manner]
+        yield case, Search(hashlib.sha256(repr(facts).encode()).hexdigest()[:24], case, manner, public.digest)
 
 
 def search(attack: InversionAttack, loss: Loss, *, fixed_steps: bool) -> tuple[InversionAttack, list[JSON]]:
@@ -162,13 +193,13 @@ def _grid(attack: InversionAttack, fixed_steps: bool) -> list[tuple[str, tuple[A
     return [*attack.grid, ("steps", tuple(max(1, round(steps * factor)) for factor in STEP_FACTORS))]
 
 
-def _choice(case: Case, practice: PracticeBench, public: Public, *, fixed_steps: bool) -> JSON:
+def _choice(search_for: Search, practice: PracticeBench) -> JSON:
     """The settings found for one model, mode and defense, and how."""
-    batch = len(case.images)
-    starts = range(0, max(len(public.images) - batch + 1, 1), batch)
-    places = [tuple(range(start, min(start + batch, len(public.images)))) for start in starts]
+    case, manner, public = search_for.case, search_for.manner, practice.known_images
+    starts = range(0, max(len(public.images) - manner.batch + 1, 1), manner.batch)
+    places = [tuple(range(start, min(start + manner.batch, len(public.images)))) for start in starts]
     images = sum(map(len, places))
-    metric = _criterion()
+    metric = _metric(manner.criterion)
     spent = 0
 
     def loss(attack: InversionAttack) -> float:
@@ -177,7 +208,7 @@ def _choice(case: Case, practice: PracticeBench, public: Public, *, fixed_steps:
         spent += images * settings.get("steps", 1) * settings.get("restarts", 1)
         return _loss(dataclasses.replace(case, attack_spec=complete_spec(attack)), places, practice, metric)
 
-    best, tried = search(attacks.create(case.attack_spec), loss, fixed_steps=fixed_steps)
+    best, tried = search(attacks.create(case.attack_spec), loss, fixed_steps=manner.fixed_steps)
     return {
         "round": case.round,
         "batchnorm": case.batchnorm,
@@ -204,24 +235,24 @@ def _loss(case: Case, places: Sequence[tuple[int, ...]], practice: PracticeBench
     return float(metric(truth, guesses).mean())
 
 
-def _criterion() -> Metric:
+def _criterion() -> str:
     """The most perceptual metric that can be computed here."""
-    grey = torch.full((1, 3, 16, 16), 0.5)
     for name in CRITERIA:
-        metric = create(name)
         try:
-            if isinstance(metric, Metric):
-                metric(grey, grey)
-                return metric
+            _metric(name)
         except WeightsError:
             continue
+        return name
     raise WeightsError(f"None of {', '.join(CRITERIA)} can be computed here: run 'glasshouse weights install'.")
 
 
-def _group(case: Case, public: Public, fixed_steps: bool) -> str:
-    """What cases have in common that are attacked with the same settings, as a key."""
-    facts = [VERSION, case.random_seed("tuning", "images", "pictures"), public.digest, fixed_steps]
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+def _metric(name: str) -> Metric:
+    """A metric of single images that was tried; it raises where its weights are missing."""
+    metric, grey = create(name), torch.full((1, 3, 16, 16), 0.5)
+    if not isinstance(metric, Metric):
+        raise TypeError(f"{name} is a metric of sets")
+    metric(grey, grey)
+    return metric
 
 
 def _settled(case: Case, choice: JSON | None) -> Case:

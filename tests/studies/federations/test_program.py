@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from glasshouse.errors import SettingError, StudyError
 from glasshouse.membership import queries
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
+from glasshouse.studies.executors import Inline
 from glasshouse.studies.federations import program
 from glasshouse.studies.federations.comparison import compare
 from glasshouse.studies.federations.plan import Federations
@@ -51,6 +53,28 @@ def test_everything_is_measured_once(study):
     assert 0 <= row["accuracy"]["clean"]["test"]["mean"] <= 1
     assert row["watched"]["2"] == row["accuracy"]  # few enough images to ask about all of them
     assert row["watched"]["1"]["clean"]["test"]["mean"] == pytest.approx(row["curve"][0], abs=0.01)
+
+
+def test_each_federation_finds_the_cluster_connected(tmp_path, monkeypatch):
+    """Flower ends the connection of the one before."""
+    connected, found = [], []
+
+    class Cluster(Inline):
+        @contextmanager
+        def connected(self):
+            connected.append(True)
+            yield
+            connected.clear()
+
+    def asked(*words, **settings):
+        found.append(bool(connected))
+        connected.clear()
+        return federate(*words, **settings)
+
+    monkeypatch.setattr(Running, "executor", lambda self: Cluster())
+    monkeypatch.setattr(program, "federate", asked)
+    program.carry_out(dataclasses.replace(PLAN, defenses=("none", "csvar")), tmp_path / "study", Running())
+    assert found == [True, True]
 
 
 def test_a_kept_curve_has_the_area_that_was_measured(study):

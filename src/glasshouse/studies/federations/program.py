@@ -16,7 +16,7 @@ from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
 from glasshouse.store import Store
 from glasshouse.studies.audit import Running, owned
-from glasshouse.studies.executors import Inline, Unfinished
+from glasshouse.studies.executors import Executor, Inline, Unfinished
 from glasshouse.studies.federations.asked import ENOUGH, Asked
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import FOLDER, gathered, save
@@ -72,24 +72,24 @@ def _train(targets: list[Target], directory: Path, store: Store, running: Runnin
     """
     known = {record.key: record.outcome for record in store.targets() if record.state == "done"}
     deadline = running.deadline()
-    with running.executor().connected():
-        return work_off(
-            singly(targets),
-            {key for key, outcome in known.items() if outcome.keys() >= ASKED},
-            Ground(directory, root, known, deadline, running.workers),
-            Inline(),
-            keep=one_by_one(lambda target, outcome: store.finish_target(target.key(), outcome)),
-            fail=store.fail_target,
-            progress=running.training_progress,
-            deadline=deadline,
-        )
+    return work_off(
+        singly(targets),
+        {key for key, outcome in known.items() if outcome.keys() >= ASKED},
+        Ground(directory, root, known, deadline, running.workers, running.executor()),
+        Inline(),
+        keep=one_by_one(lambda target, outcome: store.finish_target(target.key(), outcome)),
+        fail=store.fail_target,
+        progress=running.training_progress,
+        deadline=deadline,
+    )
 
 
 @dataclass
 class Ground:
     """Where federations are trained and measured: in the directory of their study, on this machine.
 
-    ``known`` is what was measured of them before, by their keys; ``workers`` clients train at once.
+    ``known`` is what was measured of them before, by their keys; ``workers`` clients train at once, on the cluster of
+    the ``executor`` where it has one.
     """
 
     directory: Path
@@ -97,6 +97,7 @@ class Ground:
     known: Mapping[str, JSON]
     deadline: float
     workers: int
+    executor: Executor
     module: nn.Module | None = None
 
     def packed(self) -> Ground:
@@ -112,7 +113,8 @@ class Ground:
         plan, folder = target.federation, self.directory / FOLDER / target.folder
         models = 1 + target.shadow_count
         tell = partial(_tell, progress, plan.rounds * models)
-        result = federate(plan, folder, root=self.root, cores=self.workers, tell=tell)
+        with self.executor.connected():  # for each anew: Flower ends the connection that it was given
+            result = federate(plan, folder, root=self.root, cores=self.workers, tell=tell)
         asked, last = Asked.of(plan, folder, self.root), len(result.rounds)
         questions: dict[str, Callable[[], JSON]] = {
             "accuracy": lambda: asked.accuracy(last),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from glasshouse.studies.bench import Bench
 from glasshouse.studies.calibration import Public, named_images, public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
-from glasshouse.studies.executors import Executor
 from glasshouse.studies.grid.kept import keep, lost
 from glasshouse.studies.grid.opening import Opened, open_grid
 from glasshouse.studies.grid.plan import Grid
@@ -24,7 +23,7 @@ from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.plan import Plan
 from glasshouse.studies.public import save_public
-from glasshouse.studies.runner import RunProgress, Summary, one_by_one, singly, work_off
+from glasshouse.studies.runner import Summary, one_by_one, singly, work_off
 from glasshouse.studies.scoring import measures, score
 from glasshouse.studies.study import (
     Study,
@@ -37,7 +36,7 @@ from glasshouse.studies.study import (
 from glasshouse.studies.subjects import Subject
 from glasshouse.studies.suitable import audited_networks, fitting_attacks
 from glasshouse.studies.table import Table
-from glasshouse.studies.tuning import searches_for, tuned_cases
+from glasshouse.studies.tuning import Untuned, tuned_cases
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,52 +127,15 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
         {subject.dataset: subject.image for subject in opened.subjects},
     )
     parts = [_part(opened, subject, model, choices) for subject in opened.subjects for model in opened.grid.models]
-    total = sum(part.searches for part in parts)
+    progress, executor = running.tuning_progress, running.executor()
     cases: dict[str, Case] = {}
-    before = 0
-    for part in parts:
-
-        def tuned(done: float, _: int, before: int = before) -> None:
-            running.tuning_progress(before + done, total)
-
-        for case in part.settled(bench, choices, running.executor(), tuned, deadline):
-            cases.setdefault(case.key(), case)
-        before += part.searches
+    for case in tuned_cases(parts, bench, choices, progress=progress, executor=executor, deadline=deadline):
+        cases.setdefault(case.key(), case)
     opened.store.add_cases((key, case.described()) for key, case in cases.items())
     return Study(opened.directory, opened.store, opened.album, tuple(cases.values()), bench, opened.subjects, choices)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """The cases of one model on one data set, and the public images that its attacks are tuned on, if they are."""
-
-    cases: Sequence[Case]
-    practice: Public | None
-
-    @property
-    def searches(self) -> int:
-        """How many attacks are tuned."""
-        return 0 if self.practice is None else len(searches_for(self.cases, self.practice, fixed_steps=False))
-
-    def settled(
-        self, bench: Bench, choices: Choices, executor: Executor, progress: RunProgress, deadline: float
-    ) -> Sequence[Case]:
-        """The cases as they are worked on."""
-        if self.practice is None:
-            return self.cases
-        return tuned_cases(
-            self.cases,
-            bench,
-            self.practice,
-            choices,
-            fixed_steps=False,
-            progress=progress,
-            executor=executor,
-            deadline=deadline,
-        )
-
-
-def _part(opened: Opened, subject: Subject, model: str, choices: Choices) -> _Part:
+def _part(opened: Opened, subject: Subject, model: str, choices: Choices) -> Untuned:
     """Expand the plan for one model on one data set."""
     plan = opened.grid.audit(subject.dataset, model)
     victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in opened.grid.pairings()}
@@ -194,7 +156,7 @@ def _part(opened: Opened, subject: Subject, model: str, choices: Choices) -> _Pa
             replace(plan, defenses=defenses), attacks, victims[recipes], subject.records, architecture, public
         )
     ]
-    return _Part(expanded, _practice(opened, subject, plan) if plan.tune else None)
+    return Untuned(expanded, _practice(opened, subject, plan) if plan.tune else None)
 
 
 def _practice(opened: Opened, subject: Subject, plan: Plan) -> Public:
