@@ -33,6 +33,7 @@ def test_there_and_back(trip, tmp_path):
     ("text", "match"),
     [
         ("schema = 2", "has schema 2"),
+        ("days = 3", "add a line 'schema = 1'"),
         ("schema = 1\nday = 3", "line 2: Unknown setting 'day'. Did you mean 'days'"),
         ("schema = 1\ndays = 'three'", "days = 'three' has the wrong type"),
         ("schema = 1\ndays = true", "days = True has the wrong type"),

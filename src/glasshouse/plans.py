@@ -73,7 +73,9 @@ def read(path: Path, kind: type[PlanT], *, schema: int) -> Written[PlanT]:
     """Read a plan of one kind with its text; anything that is not one is refused with reason and line."""
     text, found = _parsed(path)
     found.pop(KIND, None)
-    written = found.pop("schema", None)
+    if "schema" not in found:
+        raise _error(path, text, f"the plan does not say how to read it: add a line 'schema = {schema}'.", "schema")
+    written = found.pop("schema")
     if written != schema:
         raise _error(path, text, f"the plan has schema {written}, this Glasshouse reads {schema}.", "schema")
     hints = get_type_hints(kind)

@@ -99,7 +99,7 @@ def test_the_dry_run_of_federations_counts_them_and_their_shadows(tmp_path):
     assert (found["federations"], found["shadows"]) == (4, 8)
     assert 0 < found["hours"] <= found["training_hours"] < 1
     weights = 4 * (64 * 4 + 4 + 4 * 10 + 10)  # bytes of the numbers alone
-    assert found["disk"] > 4 * (plan.clients + 1) * plan.rounds * weights
+    assert found["disk"] > 4 * (plan.clients + plan.rounds) * weights
     assert "4 federations and 8 shadows to train" in glasshouse_here("run", tmp_path, "--dry-run", "--quiet").stdout
     assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
 

@@ -70,6 +70,15 @@ def audit(tmp_path_factory):
     return folder
 
 
+def test_a_network_that_learned_nothing_was_trained_with_nothing(study):
+    line = lines(study)[0]
+    assert line.batchnorm == "none"
+    fresh, taught = (room.note(replace(line, epoch=epoch)) for epoch in (0, 3))
+    assert "before training, seed 0, behind" in fresh
+    assert f"trained with {line.recipe}, seed 0, 3 epochs, behind" in taught
+    assert "batch norm" not in fresh
+
+
 @pytest.fixture(scope="module")
 def report(study):
     return write_grid_report(study)

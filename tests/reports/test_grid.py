@@ -92,6 +92,7 @@ def seen(defense, mean, low, high, accuracy):
     return {**network, "defense": defense, "attack": "a", "mean": mean, "low": low, "high": high} | {
         "images": 50,
         "accuracy": accuracy,
+        "told": {"mean": mean, "low": low, "high": high, "images": 50},
         "threat": {"tuning": "tuned", "batchnorm": "none"},
     }
 
@@ -110,6 +111,15 @@ def test_advice_credits_a_defense_only_where_the_intervals_are_apart():
     assert "too few images to tell whether these helped: prune" in text
     assert "Not judged" not in text
     assert "80% of 50" in headline({"identified": [bare], "rows": []})
+
+
+def test_what_a_machine_tells_apart_is_said_where_nothing_is_seen():
+    bare = seen("none", 0.0, 0.0, 0.07, 0.6)
+    first, *others = told(bare)
+    assert "nothing could be seen: 0% (95 % interval 0% to 7%, 50 images)" in first
+    assert others == []
+    clear = {**bare, "attack": "b", "told": {"mean": 0.5, "low": 0.36, "high": 0.64, "images": 50}}
+    assert "Yet 50% (95 % interval 36% to 64%, 50 images) of these reconstructions point" in told(bare, clear)[1]
 
 
 def test_accuracies_of_trained_networks_are_compared():

@@ -20,7 +20,9 @@ def network(recipe):
 
 
 def setup(recipe, defense):
-    return {**network(recipe), "defense": defense, "attack": "a", "threat": {"batchnorm": "none", "tuning": "tuned"}}
+    told = {"told": value(0.9)}  # of "identified" alone
+    threat = {"batchnorm": "none", "tuning": "tuned"}
+    return {**network(recipe), "defense": defense, "attack": "a", "threat": threat, **told}
 
 
 def target(recipe, state="done"):

@@ -22,7 +22,7 @@ from glasshouse.types import JSON
 
 MOST_FAILURES = 10  # lines; the rest is counted
 NOT_COUNTED = "what is done already is not taken off"
-MEGABYTE = 2**20
+MEGABYTE, GIGABYTE = 2**20, 2**30
 
 
 def show_status(found: Status) -> None:
@@ -38,14 +38,14 @@ def show_status(found: Status) -> None:
     if found.cases is None and found.unit == "networks":
         console.print("Cases are counted once every network is trained; 'study run --dry-run' says how many.")
     _failures(console, [f"{what}: {reason}" for what, reason in found.failures])
-    console.print(f"Disk: {found.disk / MEGABYTE:.1f} MB", markup=False)
+    console.print(f"Disk: {size(found.disk)}", markup=False)
 
 
 def show_estimate(found: Estimate) -> None:
     """Counts, time and disk."""
     counts = f"{found.targets} networks to train, {found.cases} cases to attack"
     probes = f", {found.probes} probes to make" if found.probes else ""
-    print(f"{counts}{probes}, about {found.disk / MEGABYTE:.0f} MB.")
+    print(f"{counts}{probes}, about {size(found.disk)}.")
     parts = {
         "training": found.training_hours,
         "probing": found.probing_hours,
@@ -59,9 +59,15 @@ def show_estimate(found: Estimate) -> None:
 def show_federated_estimate(found: FederatedEstimate) -> None:
     """Counts, time and disk of federations."""
     shadows = f" and {found.shadows} shadows" if found.shadows else ""
-    print(f"{found.federations} federations{shadows} to train, about {found.disk / MEGABYTE:.0f} MB.")
+    print(f"{found.federations} federations{shadows} to train, about {size(found.disk)}.")
     print(f"On one core: training {duration(found.training_hours)}.")
     print(f"With {found.workers} workers about {duration(found.hours)}, {NOT_COUNTED}; testing is not in it.")
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that people would choose."""
+    unit, name = (GIGABYTE, "GB") if count >= GIGABYTE else (MEGABYTE, "MB")
+    return f"{count / unit:.1f} {name}"
 
 
 def duration(hours: float) -> str:

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 GLOBAL = "global.safetensors"
 FACTS = "round.json"
+CLIENTS = "client_*.safetensors"
 SUM = "sha256"  # under which a file of a round holds the checksum of all else in it
 
 
@@ -113,7 +114,7 @@ class Ledger:
         """Begin a round with the weights that clients are sent; what a killed run left of it is removed."""
         folder = self.folder(number)
         sweep(folder)
-        for path in folder.glob("client_*.safetensors"):
+        for path in folder.glob(CLIENTS):
             path.unlink()
         self._keep(folder / GLOBAL, weights)
 
@@ -133,12 +134,18 @@ class Ledger:
 
     def clients(self, number: int) -> list[int]:
         """The clients of which the server saw something in a round."""
-        names = (path.stem.partition("_")[2] for path in self.folder(number).glob("client_*.safetensors"))
+        names = (path.stem.partition("_")[2] for path in self.folder(number).glob(CLIENTS))
         return sorted(int(name) for name in names if name.isdecimal())
 
     def seen(self, number: int, client: int) -> dict[str, Tensor]:
         """What the server saw of a client in a round."""
         return read_tensors(self.folder(number) / f"client_{client}.safetensors")
+
+    def forget_clients(self, before: int) -> None:
+        """Remove what the server saw of clients in all rounds before one; global models stay."""
+        for number in range(before):
+            for path in self.folder(number).glob(CLIENTS):
+                path.unlink()
 
     def _keep(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
         whole = {name: value.contiguous() for name, value in tensors.items()}

@@ -80,17 +80,18 @@ def note(line: Line, telling: Sequence[str] = FACETS) -> str:
     """What a reconstruction is of in words that tell it from others, what it scores, and what people said of it."""
     words = {
         "model": line.model,
-        "recipe": f"trained with {line.recipe}",
+        "recipe": f"trained with {line.recipe}" if line.epoch else "before training",
         "training_seed": f"seed {line.training_seed}",
-        "epoch": f"{line.epoch} epochs",
+        "epoch": f"{line.epoch} epochs" if line.epoch else "",
         "defense": f"behind {line.defense}",
         "attack": line.attack.partition(":")[0] + (" (tuned)" if line.tuned else ""),
-        "batchnorm": f"batch norm in {line.batchnorm} mode",
+        "batchnorm": "" if line.batchnorm == "none" else f"batch norm in {line.batchnorm} mode",
     }
+    told = [text for name, text in words.items() if name in telling and text]
     values = {name: value for name, value in line.scores.items() if value is not None}
     scores = [f"{name} {short(value) if math.isfinite(value) else 'identical'}" for name, value in values.items()]
     people = [f"recognised by {line.votes_matching} of {line.votes} people"] if line.votes else []
-    return f"{', '.join(words[name] for name in words if name in telling)}: {', '.join(scores + people)}"
+    return f"{', '.join(told)}: {', '.join(scores + people)}"
 
 
 def _first_images(ordered: Sequence[Line]) -> Sequence[Line]:

@@ -8,6 +8,8 @@ from statistics import fmean
 
 from glasshouse.reports.grid_balance import UNDEFENDED, Balance, balances, network_name, shown, strongest_seen
 from glasshouse.reports.view import at_fixed_settings, untuned
+from glasshouse.studies.materials import GALLERY
+from glasshouse.studies.scoring import TIMES_CHANCE
 from glasshouse.types import JSON
 
 HALF = 0.5
@@ -19,12 +21,14 @@ Ground = tuple[str, str]
 class Stand:
     """How one defense stands: the worst that was seen behind it, and how right networks behind it are when trained.
 
-    ``fixed`` says whether an attack on it was at fixed settings that tuning could have changed.
+    ``told`` is the largest share that was told apart, whatever it looks like; ``fixed`` says whether an attack was at
+    fixed settings that tuning could have changed.
     """
 
     defense: str
     seen: JSON
     right: float | None
+    told: JSON
     fixed: bool
 
     @property
@@ -51,10 +55,10 @@ def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
         networks.setdefault((ground, one["defense"]), set()).add(_network(one, paired))
         if known is None or one["mean"] > known["mean"]:
             found[ground][one["defense"]] = one
-    asked, fixed = _accuracies(results), _fixed(results)
+    asked, told, fixed = _accuracies(results), _told(results), _fixed(results)
     return {
         ground: {
-            name: Stand(name, one, _right(behind[ground, name], asked), (*ground, name) in fixed)
+            name: Stand(name, one, _right(behind[ground, name], asked), told[(*ground, name)], (*ground, name) in fixed)
             for name, one in own.items()
             if networks[ground, name] >= networks.get((ground, UNDEFENDED), set())
         }
@@ -81,6 +85,15 @@ def _right(found: Sequence[JSON], asked: Mapping[tuple[object, ...], float | Non
 def _key(one: JSON) -> tuple[object, ...]:
     name = network_name(one["recipe"], one["epoch"], one["training_seed"])
     return one["dataset"], one["model"], name, one["defense"]
+
+
+def _told(results: JSON) -> dict[tuple[str, str, str], JSON]:
+    """For each data set, model and defense the largest share of reconstructions that point to their originals."""
+    found: dict[tuple[str, str, str], JSON] = {}
+    for one in results["identified"]:
+        place = one["dataset"], one["model"], one["defense"]
+        found[place] = max(found.get(place, one["told"]), one["told"], key=lambda share: float(share["mean"]))
+    return found
 
 
 def _fixed(results: JSON) -> set[tuple[str, str, str]]:
@@ -151,9 +164,14 @@ def _judged(found: dict[str, Stand], paired: bool) -> Iterator[str]:
         return
     if bare.seen["mean"] == 0:
         yield (
-            "Even undefended nothing could be seen. Try stronger attacks (tune = true, more steps) and more images "
-            "before you trust that."
+            f"Even undefended nothing could be seen: {_seen(bare)}. Try stronger attacks (tune = true, more steps) and "
+            "more images before you trust that."
         )
+        if bare.told["low"] > TIMES_CHANCE / (GALLERY + 1):
+            yield (
+                f"Yet {_share(bare.told)} of these reconstructions point to their originals among {GALLERY} others: a "
+                "machine tells them apart where little can be seen."
+            )
         return
     yield f"Do not share undefended: {_seen(bare)} could be seen (accuracy {bare.accuracy})."
     yield from _credited(bare, [one for name, one in found.items() if name != UNDEFENDED], paired)
@@ -205,7 +223,10 @@ def _unjudged(names: Sequence[str], found: dict[str, Stand]) -> Iterator[str]:
 
 
 def _seen(stand: Stand) -> str:
-    one = stand.seen
+    return _share(stand.seen)
+
+
+def _share(one: JSON) -> str:
     return f"{one['mean']:.0%} (95 % interval {one['low']:.0%} to {one['high']:.0%}, {one['images']} images)"
 
 

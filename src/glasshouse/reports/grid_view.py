@@ -117,8 +117,7 @@ def _place(
 ) -> PlaceRow:
     first = next(iter(rows.values()))
     names = first["dataset"], first["model"], network(first), first["defense"], first["attack"]
-    mode = first["threat"]["batchnorm"]
-    setup = *network_of(first), first["defense"], first["attack"], "eval" if mode == "none" else mode
+    setup = *network_of(first), first["defense"], first["attack"], first["threat"]["batchnorm"]
     measured = [_share(first["accuracy"], first.get("tested")), _counted(seen), _counted(seen and seen["told"])]
     if people:
         measured.append(_counted(people[setup]) if setup in people else Sortable(Cell("nobody asked"), -math.inf))

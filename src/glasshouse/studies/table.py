@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from glasshouse import attacks
 from glasshouse.functional.intervals import mean_interval, share_interval
@@ -174,12 +175,11 @@ def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
     case = cases[0]
     sizes = [len(one.images) for one in cases]
     attack = attacks.create(case.attack_spec)
-    use = attack.labels_used
     conditions = case.conditions
     return Threat(
-        batchnorm=case.batchnorm if case.has_batchnorm else "none",
+        batchnorm=batchnorm_known(case.batchnorm, case.has_batchnorm),
         statistics=conditions.known_statistics(case.batchnorm) if case.has_batchnorm else "none",
-        labels=case.labels if use == "given or recovered" else use,
+        labels=labels_known(case.labels, case.attack_spec),
         labels_right=_mean(outcomes, "labels_right"),
         batch=max(sizes),
         last_batch=min(sizes) if min(sizes) < max(sizes) else None,
@@ -192,6 +192,18 @@ def threat_card(cases: Sequence[Case], outcomes: Sequence[JSON]) -> Threat:
         observations=conditions.observations,
         layers=" ".join(conditions.layers) or "all",
     )
+
+
+def batchnorm_known(mode: str, has_batchnorm: bool) -> str:
+    """The mode of batch norm, where a network has any."""
+    return mode if has_batchnorm else "none"
+
+
+@cache
+def labels_known(asked: str, attack_spec: str) -> str:
+    """Where an attack has labels from: what the plan says, unless it uses none or always others."""
+    use = attacks.create(attack_spec).labels_used
+    return asked if use == "given or recovered" else use
 
 
 def _identical(values: Sequence[float]) -> str | None:

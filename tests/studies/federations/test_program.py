@@ -11,6 +11,7 @@ import pytest
 from tests.federated.local import federate
 
 from glasshouse.errors import SettingError, StudyError
+from glasshouse.federated.records import Ledger
 from glasshouse.membership import queries
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
@@ -39,6 +40,13 @@ def _without_processes():
 def study(tmp_path_factory):
     directory = tmp_path_factory.mktemp("study")
     return directory, program.carry_out(PLAN, directory, Running())[1]
+
+
+def test_updates_of_the_last_round_are_kept_and_all_global_models(study):
+    (folder,) = (study[0] / FOLDER).iterdir()
+    assert [len(list((folder / "rounds" / number).glob("client_*"))) for number in ("000", "001")] == [0, 2]
+    assert len(list((folder / "rounds").glob("*/global.safetensors"))) == 3
+    assert len(Ledger(folder).finished()) == 2
 
 
 def test_everything_is_measured_once(study):

@@ -19,6 +19,7 @@ from glasshouse.studies.grid.lines import Line, lines
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.status import status
 from glasshouse.studies.reading import read_grid
+from glasshouse.studies.table import labels_known
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,19 @@ def test_means_of_the_lines_are_the_rows_of_the_study(finished, table):
         ]
         assert len(alike) == 2
         assert sum(alike) / 2 == pytest.approx(row["mean"])
+
+
+def test_what_the_attacker_knew_is_what_the_threat_cards_say(finished, table):
+    cards = [row["threat"] for row in json.loads((finished / "study.json").read_text())["rows"]]
+    assert {(line.batchnorm, line.labels) for line in table} == {(one["batchnorm"], one["labels"]) for one in cards}
+    assert {line.batchnorm for line in table} == {"none"}  # LeNet has no batch norm
+
+
+@pytest.mark.parametrize(
+    ("attack", "known"), [("invgrad:steps=3", "recovered"), ("fc_inversion", "unused"), ("idlg:steps=3", "recovered")]
+)
+def test_labels_are_those_that_the_attack_has(attack, known):
+    assert labels_known("recovered", attack) == known
 
 
 def test_seen_is_what_the_study_counts(finished, table):

@@ -61,7 +61,7 @@ def estimate(plan: Federations, workers: int, *, root: Path | None, progress: Ru
         kind = one.dataset, one.model, one.defense, one.augment
         own_shadows = max((membership_room.create(text).shadow_count for text in attacks), default=0)
         hours += (1 + own_shadows) * seconds[kind] / HOUR
-        disk += weights[kind] * ((one.clients + 1) * one.rounds + own_shadows)
+        disk += weights[kind] * (one.rounds + 1 + one.clients + own_shadows)  # of the last round clients' updates too
         shadows += own_shadows
     return Estimate(len(asked), shadows, hours, disk, workers)
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from glasshouse import data
 from glasshouse.errors import StudyError
-from glasshouse.federated.records import Round
+from glasshouse.federated.records import Ledger, Round
 from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
 from glasshouse.store import Store
@@ -112,7 +112,7 @@ class Ground:
         """Train a federation, or go on with it, and ask it all that the plan asks and was not answered before."""
         plan, folder = target.federation, self.directory / FOLDER / target.folder
         models = 1 + target.shadow_count
-        tell = partial(_tell, progress, plan.rounds * models)
+        tell = partial(_tell, progress, plan.rounds * models, Ledger(folder))
         with self.executor.connected():  # for each anew: Flower ends the connection that it was given
             result = federate(plan, folder, root=self.root, cores=self.workers, tell=tell)
         asked, last = Asked.of(plan, folder, self.root), len(result.rounds)
@@ -137,5 +137,7 @@ class Ground:
         }
 
 
-def _tell(progress: Progress, total: int, facts: Round) -> None:
+def _tell(progress: Progress, total: int, ledger: Ledger, facts: Round) -> None:
+    """Tell of a round, and forget the updates before it: global models are measured, and updates fill disks."""
+    ledger.forget_clients(before=facts.number)
     progress((facts.number + 1) / total)

@@ -14,6 +14,7 @@ from glasshouse.studies.grid.results import UNTRAINED
 from glasshouse.studies.grid.targets import spellings_of
 from glasshouse.studies.reading import read_grid
 from glasshouse.studies.scoring import IDENTIFIED, MARGINS, Scores, score_name, shows
+from glasshouse.studies.table import batchnorm_known, labels_known
 from glasshouse.votes.judgement import Judgement, judge_reconstructions
 
 
@@ -135,9 +136,9 @@ def _line(known: _Known, one: ReconstructionRecord) -> Line:
         defense=facts["defense"],
         attack=facts["attack"],
         tuned=facts["tuned"],
-        batchnorm=facts["batchnorm"],
+        batchnorm=batchnorm_known(facts["batchnorm"], facts["has_batchnorm"]),
         batch=len(facts["images"]),
-        labels=facts["labels"],
+        labels=labels_known(facts["labels"], facts["attack_spec"]),
         seed=facts["seed"],
         defense_spec=facts["defense_spec"],
         attack_spec=facts["attack_spec"],
