@@ -86,4 +86,4 @@ def template(name: str) -> Template:
 
 def breaking(text: str) -> Markup:
     """A text, escaped, that may go on in the next line behind a comma, colon or slash: SPECs have no blanks."""
-    return Markup("<wbr>").join(re.split(r"(?<=[,:/])", text))
+    return Markup("<wbr>").join(re.split(r"(?<=[,:/=])", text))
