@@ -85,5 +85,5 @@ def template(name: str) -> Template:
 
 
 def breaking(text: str) -> Markup:
-    """A text, escaped, that may go on in the next line behind a comma, colon or slash: SPECs have no blanks."""
+    """A text, escaped, that may go on in the next line where a SPEC can be broken, which has no blanks."""
     return Markup("<wbr>").join(re.split(r"(?<=[,:/=])", text))
