@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Context, RecordDict
 from tests.federated import traces
+from tests.soak import SHARE
 
 from glasshouse import data
 from glasshouse.collection import new_key
@@ -149,8 +150,10 @@ def home(tmp_path):
     return tmp_path
 
 
+@pytest.mark.soak
+@pytest.mark.skipif(not SHARE, reason="seven processes that each read Flower and torch take a minute: make soak")
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
-def test_superlink_supernodes_and_flwr_run(home, carry_out):
+def test_superlink_supernodes_and_flwr_run(home, carry_out, record_property):
     """Terminal one: the SuperLink; two and three: SuperNodes; then ``flwr run``."""
     files, ports = certificate(home), [free_port() for _ in range(3)]
     tools = Path(sys.executable).parent
@@ -206,3 +209,4 @@ def test_superlink_supernodes_and_flwr_run(home, carry_out):
     for name, value in reference.sent(2).items():
         assert torch.allclose(value, final[name], atol=1e-6), name
     assert [len(one.heard) for one in Ledger(home / "out").finished()] == [2, 2]
+    record_property("counted", "2 rounds of 2 SuperNodes over TLS, the model of the simulation, nothing left running")
