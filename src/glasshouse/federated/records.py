@@ -139,7 +139,13 @@ class Ledger:
 
     def seen(self, number: int, client: int) -> dict[str, Tensor]:
         """What the server saw of a client in a round."""
-        return read_tensors(self.folder(number) / f"client_{client}.safetensors")
+        path = self.folder(number) / f"client_{client}.safetensors"
+        if not path.exists():
+            raise StudyError(
+                f"{path} is not there: a study keeps clients' updates of the last round alone, 'glasshouse federate' "
+                "those of all. Choose the last round, or run this federation by itself."
+            )
+        return read_tensors(path)
 
     def forget_clients(self, before: int) -> None:
         """Remove what the server saw of clients in all rounds before one; global models stay."""

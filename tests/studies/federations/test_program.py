@@ -46,7 +46,11 @@ def test_updates_of_the_last_round_are_kept_and_all_global_models(study):
     (folder,) = (study[0] / FOLDER).iterdir()
     assert [len(list((folder / "rounds" / number).glob("client_*"))) for number in ("000", "001")] == [0, 2]
     assert len(list((folder / "rounds").glob("*/global.safetensors"))) == 3
-    assert len(Ledger(folder).finished()) == 2
+    ledger = Ledger(folder)
+    assert len(ledger.finished()) == 2
+    assert ledger.seen(1, 0)
+    with pytest.raises(StudyError, match="keeps clients' updates of the last round alone"):
+        ledger.seen(0, 0)
 
 
 def test_everything_is_measured_once(study):
