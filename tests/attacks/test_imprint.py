@@ -12,6 +12,7 @@ from glasshouse.attacks import attacks
 from glasshouse.errors import ModelError, SettingError, UnknownNameError
 from glasshouse.metrics import create as create_metric
 from glasshouse.studies.assignment import assigned
+from glasshouse.training import Recipe, fit
 from glasshouse.types import ImageSpec, Observation, Reconstruction, SharedUpdate
 
 EXACT = 40  # dB
@@ -159,6 +160,16 @@ def test_a_block_that_was_trained_is_refused(small_photos, observe):
         model.network[0].measure.weight[3] += 1e-6
     with pytest.raises(ModelError, match=r"was trained.*use fresh weights"):
         attacks.create("imprint").refuse(model, observe(model, small_photos[:2], labels(2)))
+
+
+def test_the_server_sends_its_block_anew_so_that_a_trained_network_is_read_as_well(small_photos, observe):
+    model = models.create("imprinted:skip=true", ImageSpec(3, 16, 16, 10))
+    fresh = {name: value.clone() for name, value in model.state_dict().items()}
+    fit(model, small_photos, labels(len(small_photos)), Recipe(epochs=2, batch=4, lr=0.01, augment=False))
+    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, fresh[name])}
+    assert changed == {name for name in fresh if name.startswith("network.1.")}
+    result = attack(model, observe(model, small_photos[:1], labels(1)))
+    assert per_image(small_photos[:1], result).min() > EXACT
 
 
 def test_senseless_settings_are_refused():

@@ -33,6 +33,7 @@ CHANGED = {
     "rgapnet": "width=6,slope=0.1,bias=true",
     "shufflenet_v2": "stem=imagenet",
     "tanhnet": "width=6,hidden=50",
+    "tanhnet_bn": "width=6,hidden=50",
     "vertical": "rows=1,columns=4,width=8,units=32,activation=relu",
 }
 

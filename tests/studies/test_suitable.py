@@ -163,6 +163,34 @@ def test_a_grid_leaves_an_attack_out_where_it_does_not_fit(tmp_path):
     assert result.pending == 0
 
 
+def test_an_attack_is_left_out_behind_the_defense_alone_that_takes_away_what_it_uses(tmp_path):
+    attack = "gradattack:steps=1,preset=own,tv=0.1"
+    grid = Grid(
+        title="some fit",
+        datasets=("digits",),
+        models=("tanhnet_bn:width=2,hidden=4",),
+        recipes=("none", "dp_sgd:epsilon=8", "prune:percent=50,at=training"),
+        training_images=16,
+        training_batch=8,
+        epochs=1,
+        checkpoints=(1,),
+        images=1,
+        attacks=("invgrad:steps=1", attack),
+        defenses=("none", "dp_sgd:epsilon=8", "prune:percent=50"),
+        paired=True,
+        metrics=("mse",),
+    )
+    result = carry_out(grid, tmp_path, Running()).result
+    (line,) = result.to_json()["left_out"]
+    assert line.startswith(f"{attack} on tanhnet_bn:width=2,hidden=4 behind dp_sgd:epsilon=8: ")
+    assert line.endswith("uses the running statistics of batch norm, and this model has none: use invgrad.")
+    done = {(row.setup.attack.partition(":")[0], row.setup.defense.partition(":")[0]) for row in result.rows}
+    both = {(name, defense) for name in ("invgrad", "gradattack") for defense in ("none", "dp_sgd", "prune")}
+    assert done == both - {("gradattack", "dp_sgd")}
+    assert result.pending == 0
+    assert not result.failures
+
+
 def test_an_attack_that_fits_no_network_of_a_grid_is_refused(tmp_path):
     with pytest.raises(ModelError, match="'fc_inversion' needs"):
         grid_refused(tmp_path, models=("lenet:width=4", "tanhnet:width=2"), attacks=("invgrad:steps=1", "fc_inversion"))

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from glasshouse import checks
 from glasshouse.errors import SettingError
 from glasshouse.models.base import Architecture, models
+from glasshouse.models.held import Held
 from glasshouse.registry import setting
 from glasshouse.types import ImageSpec
 
 BELOW_BLACK = -0.01  # brightness that every image exceeds
 
 
-class Imprint(nn.Module):
+class Imprint(Held):
     """Compares one number of every image, its mean, with rising thresholds, and goes on with the sum of the excess.
 
     All rows of ``measure`` are equal and all columns of ``back`` are equal: the loss pulls with the same force at

@@ -38,8 +38,12 @@ class TanhNet(Architecture):
             )
         layers: list[nn.Module] = []
         for inputs, outputs in ((image.channels, self.width), (self.width, 2 * self.width)):
-            layers += [nn.Conv2d(inputs, outputs, 5, padding=2), nn.Tanh(), nn.MaxPool2d(2)]
+            layers += [nn.Conv2d(inputs, outputs, 5, padding=2), *self.norm(outputs), nn.Tanh(), nn.MaxPool2d(2)]
         features = 2 * self.width * (image.height // 4) * (image.width // 4)
         return nn.Sequential(
             *layers, nn.Flatten(), nn.Linear(features, self.hidden), nn.Tanh(), nn.Linear(self.hidden, image.classes)
         )
+
+    def norm(self, channels: int) -> list[nn.Module]:
+        """What stands between a convolution and its tanh."""
+        return []

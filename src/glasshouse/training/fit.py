@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from glasshouse import checks, devices
 from glasshouse.errors import ModelError
 from glasshouse.functional.layout import planar
+from glasshouse.models.held import learning
 from glasshouse.training.client import Client, Samples
 from glasshouse.types import Progress, no_progress
 
@@ -88,7 +89,7 @@ def _fit(
     images, labels, classes, device = samples.images, samples.targets, samples.classes, devices.home_of(model)
     rng = torch.Generator().manual_seed(recipe.seed)
     optimizer = torch.optim.SGD(
-        model.parameters(),
+        learning(model),
         lr=recipe.lr,
         momentum=recipe.momentum,
         nesterov=recipe.momentum > 0,

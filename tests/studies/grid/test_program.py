@@ -17,6 +17,7 @@ from glasshouse.studies.audit import Running
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.grid.plan import to_toml
 from glasshouse.studies.grid.program import carry_out
+from glasshouse.studies.grid.status import status
 from glasshouse.studies.grid.targets import Lessons, School, targets_of
 from glasshouse.types import no_progress
 
@@ -168,6 +169,24 @@ def test_paired_attacks_each_recipe_behind_its_own_defense(grid, study):
     assert trained == set(zip(grid.recipes, defenses, strict=True))
     with pytest.raises(SettingError, match="paired"):
         replace(grid, paired=True)
+
+
+def test_a_recipe_that_a_model_is_left_out_of_is_neither_trained_nor_attacked(tmp_path):
+    grid = replace(
+        SMALL,
+        models=("lenet:width=4", "mlp"),
+        recipes=("none", "prune:percent=50,at=training"),
+        without=("mlp | prune:percent=50,at=training",),
+        checkpoints=(1,),
+    )
+    done = carry_out(grid, tmp_path / "study", Running())
+    assert done.training.planned == 3
+    assert {(row["model"], row["recipe"]) for row in done.result.to_json()["rows"]} == {
+        ("lenet:width=4", "none"),
+        ("lenet:width=4", "prune:percent=50,at=training"),
+        ("mlp", "none"),
+    }
+    assert (status(grid, tmp_path / "study").targets.done, status(grid, tmp_path / "study").targets.left) == (3, 0)
 
 
 def test_an_attack_for_one_model_leaves_the_others_alone(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,15 +19,15 @@ from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
 from glasshouse.registry import all_settings
 from glasshouse.studies.case import Case
+from glasshouse.studies.grid.meetings import meetings, met_cases
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probes import KINDS, Laboratory, Network, Probe
 from glasshouse.studies.grid.probing import laboratory
 from glasshouse.studies.grid.targets import Lessons, School, Target, guard_of, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.runner import RunProgress
-from glasshouse.studies.study import Victim, expand, public_images_for
+from glasshouse.studies.study import Victim, public_images_for
 from glasshouse.studies.subjects import Subject
-from glasshouse.studies.suitable import audited_networks, fitting_attacks
 from glasshouse.studies.tasks import Task, tasks
 from glasshouse.studies.tuning import STEP_FACTORS
 from glasshouse.studies.victim import share
@@ -83,7 +83,7 @@ def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, pro
         for number, part in enumerate(parts):
             progress(number, len(parts))
             training += _training(grid, part)
-            expanded = list(_cases(grid, part))
+            expanded = _cases(grid, part)
             seconds = _timed(grid, part, expanded)
             attacking += sum(seconds[_kind(case)] for case in expanded)
             tuning += _tuning(grid, expanded, seconds)
@@ -154,27 +154,24 @@ def _training(grid: Grid, part: _Part) -> float:
     return sum(spent[target.recipe] for target in part.targets) * passes
 
 
-def _cases(grid: Grid, part: _Part) -> Iterator[Case]:
+def _cases(grid: Grid, part: _Part) -> list[Case]:
     """The cases of a part, as they will be but for their weights."""
     plan = grid.audit(part.dataset, part.model)
     subject = Subject.of(part.dataset, part.materials.spec, part.materials)
-    usable = _attacks(grid, part)
-    for recipes, behind in grid.pairings():
-        rounds = {
-            target.round(epoch): _network(part, target)
-            for target in part.targets
-            if target.recipe in recipes
-            for epoch in target.checkpoints
-        }
-        victims = [Victim(name, network, name) for name, network in rounds.items()]
-        yield from expand(replace(plan, defenses=behind), usable, victims, subject.records, part.model, "")
+    victims = {recipes: _victims(part, recipes) for recipes, _ in grid.pairings()}
+    met = meetings(plan, part.materials.spec, grid.pairings(), victims, part.materials.public_count)
+    return met_cases(met, subject.records, part.model, "")
 
 
-def _attacks(grid: Grid, part: _Part) -> list[tuple[str, InversionAttack]]:
-    plan = grid.audit(part.dataset, part.model)
-    network = own.build(part.model, part.lessons.spec, seed=0).eval()
-    audited = audited_networks(plan, [network])
-    return fitting_attacks(plan, part.materials.spec, audited, public=part.materials.public_count).attacks
+def _victims(part: _Part, recipes: Container[str]) -> list[Victim]:
+    """Fresh networks in the place of those that recipes will train."""
+    rounds = {
+        target.round(epoch): _network(part, target)
+        for target in part.targets
+        if target.recipe in recipes
+        for epoch in target.checkpoints
+    }
+    return [Victim(name, network, name) for name, network in rounds.items()]
 
 
 def _kind(case: Case) -> tuple[str, str]:

@@ -6,22 +6,28 @@ import itertools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
+from glasshouse import defenses
+from glasshouse.defenses import Defense
 from glasshouse.errors import CapabilityError, ModelError, StudyError
 from glasshouse.files import sweep, write_atomic
 from glasshouse.models.own import build, inspect
 from glasshouse.store import Album, Location, Store
 from glasshouse.studies.audit import check_plan
 from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
-from glasshouse.studies.grid.targets import Lessons, School, Target, described, targets_of
+from glasshouse.studies.grid.targets import Lessons, School, Target, described, guard_of, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.memory import refuse_too_large
 from glasshouse.studies.study import PLAN_FILE, refuse_foreign
 from glasshouse.studies.subjects import Subject, refuse_other_images
-from glasshouse.studies.suitable import audited_networks, fitting_attacks, refuse_lone_values
+from glasshouse.studies.suitable import fitting_attacks, modes, refuse_lone_values
 
 log = logging.getLogger(__name__)
+
+#: Why an attack cannot work, by data set and by what changes the network.
+Reasons = dict[tuple[str, str], CapabilityError | ModelError]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,29 +88,44 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
 def _refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> tuple[str, ...]:
     """Refuse what cannot work, on fresh networks, for trained ones are of the same shape; tell what fits some only."""
     fitting: set[str] = set()
-    refused: dict[tuple[str, str], dict[str, CapabilityError | ModelError]] = {}
+    refused: dict[tuple[str, str], Reasons] = {}
     for name, model in itertools.product(grid.datasets, grid.models):
-        plan = grid.audit(name, model)
+        plan, own = grid.audit(name, model), materials[name]
         network = build(model, lessons[name].spec, seed=0).eval()
         inspect(network, lessons[name].spec)
-        own = materials[name]
-        audited = audited_networks(plan, [network])
-        found = fitting_attacks(plan, own.spec, audited, public=own.public_count)
-        refuse_lone_values(plan, own.spec, audited)
-        if plan.memory is not None:
-            refuse_too_large(found.attacks, audited, own.spec, plan.batch, plan.memory)
-        fitting.update(attack for attack, _ in found.attacks)
-        for attack, error in found.refused.items():
-            refused.setdefault((attack, model), {})[name] = error
+        for change, guards in _changes(grid).items():
+            met = reduce(lambda changed, guard: guard.on_model(changed), guards, network)
+            audited = [(met, mode) for mode in modes(plan, met)]
+            found = fitting_attacks(plan, own.spec, audited, public=own.public_count)
+            refuse_lone_values(plan, own.spec, audited)
+            if plan.memory is not None:
+                refuse_too_large(found.attacks, audited, own.spec, plan.batch, plan.memory)
+            fitting.update(attack for attack, _ in found.attacks)
+            for attack, error in found.refused.items():
+                refused.setdefault((attack, model), {})[name, change] = error
     for (attack, _), errors in refused.items():
         if attack not in fitting:
             raise next(iter(errors.values()))
     return tuple(_unfit(grid, attack, model, errors) for (attack, model), errors in refused.items())
 
 
-def _unfit(grid: Grid, attack: str, model: str, errors: Mapping[str, CapabilityError | ModelError]) -> str:
-    """Where an attack cannot work, and why: on a model, or only with some data sets."""
-    where = model if len(errors) == len(grid.datasets) else f"{model}, {', '.join(errors)}"
+def _changes(grid: Grid) -> dict[str, tuple[Defense, ...]]:
+    """What changes networks before they are attacked, in training and in sharing; without a name where nothing does."""
+    found = {}
+    for recipes, behind in grid.pairings():
+        for recipe, text in itertools.product(recipes, behind):
+            guards = {recipe: guard_of(recipe), text: defenses.create(text)}
+            changing = {name: guard for name, guard in guards.items() if guard.changes_model}
+            found[", ".join(changing)] = tuple(changing.values())
+    return found
+
+
+def _unfit(grid: Grid, attack: str, model: str, errors: Reasons) -> str:
+    """Where an attack cannot work, and why: on a model, or only with some data sets or behind some defenses."""
+    datasets, changes = (list(dict.fromkeys(key[place] for key in errors)) for place in (0, 1))
+    where = model if len(datasets) == len(grid.datasets) else f"{model}, {', '.join(datasets)}"
+    if len(changes) < len(_changes(grid)):
+        where += f" behind {', '.join(change or 'all that leaves it as it is' for change in changes)}"
     line = f"{attack} on {where}: {next(iter(errors.values()))}"
     log.warning("Left out: %s", line)
     return line

@@ -15,7 +15,7 @@ from glasshouse.types import BatchNorm
 SCHEMA = 1
 NAME = "grid"
 FRESH = 0  # the checkpoint before any training
-SEPARATOR = "|"  # between a model and an attack on it alone
+SEPARATOR = "|"  # between a model and what is meant for it alone
 PROBES = ("membership", "linkage", "cost")
 
 
@@ -29,6 +29,7 @@ class Grid:
     recipes: tuple[str, ...] = setting(
         ("none",), "how models are trained: defense SPECs, 'crop/' first to shift and mirror"
     )
+    without: tuple[str, ...] = setting((), "'MODEL | RECIPE' that are not trained, because they would take too long")
     training_images: int | None = setting(None, "train on so many images of each data set; all of them where not set")
     epochs: int = setting(15, "passes over the training images")
     checkpoints: tuple[int, ...] = setting((15,), "after how many epochs a model is attacked; 0 is before any")
@@ -76,6 +77,7 @@ class Grid:
         if self.training_images is not None:
             checks.at_least("training_images", self.training_images, 2)
         self._refuse_attacks()
+        self._refuse_exceptions()
         for model in self.models:
             self.audit(self.datasets[0], model)
 
@@ -93,6 +95,22 @@ class Grid:
                 raise SettingError(f"There are no attacks on {model}: name at least one, or take the model out.")
             if len(set(found)) < len(found):
                 raise SettingError(f"attacks names {_twice(found)} twice for {model}: write it once.")
+
+    def _refuse_exceptions(self) -> None:
+        """What is not in the plan cannot be left out of it, and of every model something must be left."""
+        for row in self.without:
+            model, recipe = meant_for(row)
+            if model not in self.models or recipe not in self.recipes:
+                raise SettingError(
+                    f"without has '{row}': write one of the models and one of the recipes, with '|' between."
+                )
+        for model in self.models:
+            if not self.recipes_of(model):
+                raise SettingError(f"without leaves no recipe to train {model} by: take the model out of the plan.")
+
+    def recipes_of(self, model: str) -> tuple[str, ...]:
+        """The recipes that one of the models is trained by, in order."""
+        return tuple(recipe for recipe in self.recipes if (model, recipe) not in map(meant_for, self.without))
 
     def attacks_on(self, model: str) -> tuple[str, ...]:
         """The attack SPECs that one of the models meets, in order."""
@@ -141,9 +159,9 @@ def from_toml(path: Path) -> Grid:
 
 
 def meant_for(row: str) -> tuple[str | None, str]:
-    """The model that an attack is meant for, or None where it is meant for all, and the attack."""
-    model, bar, attack = row.rpartition(SEPARATOR)
-    return model.strip() if bar else None, attack.strip()
+    """The model that an attack or a recipe is meant for, or None where that is all of them, and which it is."""
+    model, bar, spec = row.rpartition(SEPARATOR)
+    return model.strip() if bar else None, spec.strip()
 
 
 def _twice(values: tuple[object, ...]) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from glasshouse.studies.calibration import Public, named_images, public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.grid.kept import keep, lost
+from glasshouse.studies.grid.meetings import meetings, met_cases
 from glasshouse.studies.grid.opening import Opened, open_grid
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probing import laboratory, probe, trained
@@ -29,12 +30,11 @@ from glasshouse.studies.study import (
     Study,
     Victim,
     architecture_of,
-    expand,
     public_images_for,
     refuse_foreign,
 )
 from glasshouse.studies.subjects import Subject
-from glasshouse.studies.suitable import audited_networks, fitting_attacks
+from glasshouse.studies.suitable import audited_networks
 from glasshouse.studies.table import Table
 from glasshouse.studies.tuning import Untuned, tuned_cases
 
@@ -138,24 +138,17 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
 def _part(opened: Opened, subject: Subject, model: str, choices: Choices) -> Untuned:
     """Expand the plan for one model on one data set."""
     plan = opened.grid.audit(subject.dataset, model)
-    victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in opened.grid.pairings()}
+    pairings = opened.grid.pairings()
+    victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in pairings}
+    met = meetings(plan, subject.image, pairings, victims, opened.materials[subject.dataset].public_count)
     audited = audited_networks(plan, [victim.model for own in victims.values() for victim in own])
-    held = opened.materials[subject.dataset].public_count
-    attacks = fitting_attacks(plan, subject.image, audited, public=held).attacks
     if plan.memory is not None and audited:
         fitting = images_at_once(audited, subject.image, plan.memory)
         most = min(fitting, choices.together.get("images", fitting))
         choices.together = {"gigabytes": plan.memory, "images": most}
         choices.save()
-    public = _public(opened, subject, attacks)
-    architecture = architecture_of(plan, None)
-    expanded = [
-        case
-        for recipes, defenses in opened.grid.pairings()
-        for case in expand(
-            replace(plan, defenses=defenses), attacks, victims[recipes], subject.records, architecture, public
-        )
-    ]
+    public = _public(opened, subject, [attack for one in met for attack in one.attacks])
+    expanded = met_cases(met, subject.records, architecture_of(plan, None), public)
     return Untuned(expanded, _practice(opened, subject, plan) if plan.tune else None)
 
 

@@ -88,7 +88,7 @@ def records(directory: Path) -> tuple[list[CaseRecord], ...]:
 
 
 def _networks(grid: Grid) -> int:
-    return len(grid.datasets) * len(grid.models) * len(grid.recipes) * len(grid.seeds)
+    return len(grid.datasets) * sum(len(grid.recipes_of(model)) for model in grid.models) * len(grid.seeds)
 
 
 def _network(record: CaseRecord) -> str:

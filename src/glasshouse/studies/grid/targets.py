@@ -274,7 +274,7 @@ def targets_of(grid: Grid, lessons: Mapping[str, Lessons]) -> list[Target]:
         for dataset in grid.datasets
         for model in grid.models
         for seed in grid.seeds
-        for recipe in grid.recipes
+        for recipe in grid.recipes_of(model)
     ]
     for target in found:
         refuse_idle(target.recipe)
