@@ -45,6 +45,7 @@ def render(directory: Path) -> str:
         columns=columns(results),
         board=grid_view.leaderboard(results, table),
         tradeoff=Markup(grid_figures.tradeoff(results)),  # noqa: S704 - our own figure, names escaped by Matplotlib
+        matrix=Markup(grid_figures.matrix(balances)),  # noqa: S704 - as above
         pareto=Markup(grid_figures.pareto(balances)),  # noqa: S704 - as above
         balance_heads=heads,
         balance_rows=rows if results.get("probes") else [],

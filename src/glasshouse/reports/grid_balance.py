@@ -148,12 +148,12 @@ def complete(done: Mapping[Setup, Mapping[str, int]]) -> set[Setup]:
     for setup, attacks in done.items():
         if setup[-1] == UNDEFENDED:
             known = wanted.setdefault(setup[:2], {})
-            known.update({_untuned(name): max(count, known.get(_untuned(name), 0)) for name, count in attacks.items()})
+            known.update({untuned(name): max(count, known.get(untuned(name), 0)) for name, count in attacks.items()})
     return {setup for setup, attacks in done.items() if _covers(attacks, wanted.get(setup[:2], {}))}
 
 
 def _covers(attacks: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
-    counts = {_untuned(name): count for name, count in attacks.items()}
+    counts = {untuned(name): count for name, count in attacks.items()}
     return all(counts.get(name, 0) >= count for name, count in wanted.items())
 
 
@@ -162,7 +162,8 @@ def _images(seen: JSON | None) -> int:
     return 0 if seen is None else int(seen["images"])
 
 
-def _untuned(attack: str) -> str:
+def untuned(attack: str) -> str:
+    """The name of an attack as the plan writes it."""
     return attack.removesuffix(" (tuned)")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.figures import INK, MARKERS, THEME, svg
-from glasshouse.reports.grid_balance import Balance, leakage, strongest, strongest_seen
+from glasshouse.reports.grid_balance import Balance, leakage, strongest, strongest_seen, untuned
 from glasshouse.types import JSON
 
 ACROSS = 2  # panels in a line
@@ -84,7 +84,11 @@ def pareto(found: Sequence[Balance]) -> str:
 
 def pareto_png(found: Sequence[Balance]) -> bytes:
     """The same as PNG."""
-    figure = draw_pareto(found)
+    return _png(draw_pareto(found))
+
+
+def _png(figure: Any) -> bytes:
+    """A figure as PNG, nothing of none."""
     buffer = io.BytesIO()
     if figure is not None:
         figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
@@ -116,6 +120,60 @@ def draw_pareto(found: Sequence[Balance]) -> Any:
             axes.set_ylabel(title)
             axes.grid(alpha=0.2)
     _common_legend(figure)
+    return figure
+
+
+def matrix(found: Sequence[Balance]) -> str:
+    """What every attack saw behind every defense, as SVG for the page; empty where there is but one attack."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(THEME):
+        figure = draw_matrix(found)
+        return "" if figure is None else svg(figure)
+
+
+def matrix_png(found: Sequence[Balance]) -> bytes:
+    """The same as PNG."""
+    return _png(draw_matrix(found))
+
+
+def draw_matrix(found: Sequence[Balance]) -> Any:
+    """A panel for each data set: a line for each defense, a column for each attack on a model, the share seen in each.
+
+    Of several networks behind a defense that counts through which most was seen.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    known = [(one, one.seen["mean"]) for one in found if one.seen is not None and one.seen["mean"] is not None]
+    datasets = list(dict.fromkeys(one.dataset for one, _ in known))
+    defenses = list(dict.fromkeys(one.defense for one, _ in known))
+    columns = list(dict.fromkeys((one.model, one.attack) for one, _ in known))
+    if len(columns) < 2:
+        return None
+    figure = Figure(
+        figsize=(3 + 0.75 * len(columns), (1 + 0.3 * len(defenses)) * len(datasets) + 1.6), layout="constrained"
+    )
+    panels = figure.subplots(len(datasets), 1, squeeze=False, sharex=True)[:, 0]
+    glow = LinearSegmentedColormap.from_list("seen", [(0.85, 0.2, 0.1, 0.0), (0.85, 0.2, 0.1, 0.75)])
+    for axes, dataset in zip(panels, datasets, strict=True):
+        shares: dict[tuple[int, int], float] = {}
+        for one, share in known:
+            if one.dataset == dataset:
+                place = defenses.index(one.defense), columns.index((one.model, one.attack))
+                shares[place] = max(share, shares.get(place, 0.0))
+        cells = [
+            [shares.get((line, column), math.nan) for column, _ in enumerate(columns)]
+            for line, _ in enumerate(defenses)
+        ]
+        axes.imshow(cells, cmap=glow, vmin=0, vmax=1, aspect="auto")
+        for (line, column), share in shares.items():
+            axes.text(column, line, f"{share:.0%}", ha="center", va="center", fontsize=8)
+        axes.set_yticks(range(len(defenses)), defenses, fontsize=8)
+        axes.set_title(f"{dataset}: images seen", fontsize=10)
+        axes.tick_params(length=0)
+    names = [f"{parse_spec(untuned(attack))[0]}\n{parse_spec(model)[0]}" for model, attack in columns]
+    panels[-1].set_xticks(range(len(columns)), names, fontsize=8, rotation=40, ha="right", rotation_mode="anchor")
     return figure
 
 
