@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from page_tables import table
 from PIL import Image
 
-from glasshouse.reports.grid_balance import WAITING, Balance, balances, number, percent, shown, strongest
+from glasshouse.reports.grid_balance import NOTHING, WAITING, Balance, balances, number, percent, shown, strongest
 from glasshouse.reports.grid_balance import table as compared
-from glasshouse.reports.grid_figures import front, pareto_png
+from glasshouse.reports.grid_figures import front, matrix_png, pareto_png
 from glasshouse.studies.grid.lines import lines
 from glasshouse.studies.grid.results import read_results
 from glasshouse.studies.scoring import MARGINS
@@ -33,10 +33,13 @@ KEPT = (
     "lr",
     "images",
     "attacks",
+    "without",
+    "public",
     "practice",
     "seed",
 )
 PICTURES = FILE.with_name("defenses-pictures.png")
+GRID = FILE.with_name("defenses-grid.png")
 UNDEFENDED = "none"
 SHOWN = (
     UNDEFENDED,
@@ -77,8 +80,15 @@ def export(study: Path) -> None:
         "margins": MARGINS,
     }
     FILE.write_text(json.dumps(content, indent=0, allow_nan=False) + "\n")
-    FILE.with_suffix(".png").write_bytes(pareto_png(found))
+    FILE.with_suffix(".png").write_bytes(pareto_png([one for one in found if one.model in _attacked(found)]))
+    GRID.write_bytes(matrix_png(found))
     PICTURES.write_bytes(draw_pictures(study))
+
+
+def _attacked(found: list[Balance]) -> set[str]:
+    """The networks that several attacks were tried on, which one picture has room for."""
+    attacks = {one.model: {other.attack for other in found if other.model == one.model} for one in found}
+    return {model for model, names in attacks.items() if len(names) > 1}
 
 
 def draw_pictures(study: Path) -> bytes:
@@ -192,7 +202,17 @@ def page() -> str:
     """The page from the export alone."""
     found = json.loads(FILE.read_text())
     rows = [Balance(**one) for one in found["balances"]]
-    text = [INTRODUCTION, *missing(found), *older(found), "![Accuracy against leakage](defenses.png)", "", PICTURED, ""]
+    text = [
+        INTRODUCTION,
+        *missing(found),
+        *older(found),
+        "![Accuracy against leakage](defenses.png)",
+        "",
+        FRONT,
+        "",
+        PICTURED,
+        "",
+    ]
     for dataset, model in itertools.product(found["settings"]["datasets"], found["settings"]["models"]):
         own = [one for one in rows if (one.dataset, one.model) == (dataset, model)]
         if own:
@@ -206,8 +226,14 @@ def page() -> str:
                 *by_attack(own),
                 *blind(own),
             ]
+    if not missing(found):  # nothing is to come
+        text = [line.replace(WAITING, NOTHING) for line in text]
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
-    text += ["## Attacks that do not fit", "", MISSING, "", *(f"- {line}" for line in found["left_out"]), ""]
+    slow = [
+        f"{row.replace(' | ', ' behind ')}: not trained, because it would take hours."
+        for row in found["settings"]["without"]
+    ]
+    text += ["## What is missing", "", MISSING, "", *(f"- {line}" for line in (*found["left_out"], *slow)), ""]
     text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
     text += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]
     return "\n".join(text) + "\n"
@@ -216,20 +242,24 @@ def page() -> str:
 INTRODUCTION = """# Every defense beside one another
 
 Made by `docs/generate_defenses.py` from the file beside this page, which comes from
-`glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Two small networks, one with convolutions
-and one without. Each is trained behind a defense, then shares gradients behind the same defense, and every attack that
-fits the network tries to see the private images. Attacks that have something to tune were tuned for this very network
-and defense, on two public images that no network was trained on. A defense stands where the strongest attack puts it,
-in each column by that column. Intervals are 95 %, over images. One seed of training: another may change the order of
-neighbours. Every row is a network of its own, and one that learned less may be easier to invert: a defense can look
-leakier than none by what it does to training.
+`glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Six small networks, so that every attack on
+what one client shares meets one that it is made for. Each is trained behind a defense, then shares gradients behind the
+same defense, and the attacks try to see the private images. Attacks that have something to tune were tuned for this
+very network and defense, on two public images that no network was trained on. A defense stands where the strongest
+attack puts it, in each column by that column. Intervals are 95 %, over images. One seed of training: another may change
+the order of neighbours. Every row is a network of its own, and one that learned less may be easier to invert: a defense
+can look leakier than none by what it does to training.
+
+![What every attack saw behind every defense](defenses-grid.png)
+
+The share of images that each attack saw through each network. An empty cell is an attack that does not fit, or a
+network that would take too long to train behind that defense.
 """
 
-MISSING = """Networks that an attack of the plan cannot work on are named here. Not in the plan:
-[gradattack](../attacks/gradattack.md) wants batch norm, [cafe](../attacks/cafe.md), [rgap](../attacks/rgap.md) and
-[imprint](../attacks/imprint.md) networks of their own, [learned](../attacks/learned.md) many public images of the same
-kind, [idlg](../attacks/idlg.md) is DLG for an attacker that was not given labels, and the [GAN](gan.md) takes part in a
-federation."""
+MISSING = """Of the attacks that ship, the [GAN](gan.md) is not in the plan: it takes part in a federation. Cells that
+stay empty, and why:"""
+
+FRONT = """Accuracy against leakage, of the two networks that several attacks were tried on."""
 
 PICTURED = """![What was seen of one image of each data set](defenses-pictures.png)
 

@@ -8,7 +8,7 @@ import pytest
 
 from glasshouse.reports.grid_advice import advice
 from glasshouse.reports.grid_balance import HEADS, balances, strongest, strongest_seen, table
-from glasshouse.reports.grid_figures import draw_pareto, pareto, pareto_png, tradeoff
+from glasshouse.reports.grid_figures import draw_matrix, draw_pareto, matrix, matrix_png, pareto, pareto_png, tradeoff
 
 
 def value(mean):
@@ -119,6 +119,21 @@ def attacked_twice(results):
     for one in results["identified"]:
         one["accuracy"] = 0.5
     return results
+
+
+def test_every_attack_on_every_defense_has_its_cell(attacked_twice):
+    found = balances(attacked_twice)
+    (panel,) = draw_matrix(found).axes
+    assert [(one.get_position(), one.get_text()) for one in panel.texts] == [((0, 0), "75%"), ((1, 0), "0%")]
+    assert [one.get_text() for one in panel.get_xticklabels()] == ["a\nm", "weak\nm"]
+    assert [one.get_text() for one in panel.get_yticklabels()] == ["none"]  # the other was not attacked yet
+    assert matrix(found).startswith("<svg")
+    assert matrix_png(found).startswith(b"\x89PNG")
+
+
+def test_one_attack_alone_makes_no_table(results):
+    assert matrix(balances(results)) == ""
+    assert matrix_png(balances(results)) == b""
 
 
 def test_a_defense_stands_where_the_strongest_attack_puts_it(attacked_twice):
