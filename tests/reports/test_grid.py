@@ -151,7 +151,7 @@ def test_a_defense_that_was_attacked_on_fewer_networks_is_not_credited(other):
     paired = "recipe" not in other
     first, second = told(bare, {**bare, **other}, hidden, paired=paired)
     assert "no defense can be" not in first
-    assert second == "d: Not judged, because an attack on it failed or is still to come: csvar."
+    assert second == "d: Not judged, because no attack fits, or one failed or is still to come: csvar."
     assert (
         "than chance explains (csvar)" in told(bare, {**bare, **other}, hidden, {**hidden, **other}, paired=paired)[1]
     )

@@ -165,7 +165,7 @@ def test_an_attack_that_failed_earns_no_credit(attacked_twice):
     assert [one["defense"] for one in strongest_seen(attacked_twice)] == ["none"]
     (part,) = advice(attacked_twice)
     assert [one for one in part.sentences if "csvar" in one] == [
-        "Not judged, because an attack on it failed or is still to come: csvar."
+        "Not judged, because no attack fits, or one failed or is still to come: csvar."
     ]
 
 

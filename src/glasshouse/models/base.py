@@ -38,6 +38,7 @@ class Architecture(ABC):
     paper: ClassVar[str]
     mean: ClassVar[float] = 0.5
     std: ClassVar[float] = 0.25
+    version: ClassVar[int] = 1  # counts changes that change what training makes of it
 
     @abstractmethod
     def build(self, image: ImageSpec) -> nn.Module:

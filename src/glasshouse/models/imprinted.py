@@ -59,6 +59,7 @@ class Imprinted(Architecture):
     """An imprint block whose thresholds split the expected brightness of images into equally likely bins."""
 
     paper: ClassVar[str] = "Fowl et al. 2022, Robbing the Fed"
+    version: ClassVar[int] = 2
 
     bins: int = setting(256, "thresholds of brightness; images alone in a bin are recovered exactly")
     center: float = setting(0.47, "expected mean brightness of an image, in [0, 1]")

@@ -152,9 +152,20 @@ def advice(results: JSON) -> list[Advice]:
         found = known.get((dataset, model), {})
         measured = [one for one in probed if (one.dataset, one.model) == (dataset, model)]
         paired = results["settings"]["paired"]
-        sentences = [*_judged(found, paired), *_caveats(found, measured), *_unjudged(names, found)]
+        lone = _lone(results, dataset, model)
+        sentences = [*_judged(found, paired), *lone, *_caveats(found, measured), *_unjudged(names, found)]
         told.append(Advice(f"{dataset}, {model}" if several else dataset, tuple(sentences)))
     return told
+
+
+def _lone(results: JSON, dataset: str, model: str) -> Iterator[str]:
+    """That a network met one attack alone, where the study has more of them."""
+    attacks = {(one["dataset"], one["model"]): set[str]() for one in results["identified"]}
+    for one in results["identified"]:
+        attacks[one["dataset"], one["model"]].add(one["attack"])
+    own = attacks.get((dataset, model), set())
+    if len(own) == 1 < len(set().union(*attacks.values())):
+        yield f"Only {own.pop().partition(':')[0]} was tried here: another attack may see what it did not."
 
 
 def _judged(found: dict[str, Stand], paired: bool) -> Iterator[str]:
@@ -219,7 +230,7 @@ def _caveats(found: dict[str, Stand], probed: Sequence[Balance]) -> Iterator[str
 def _unjudged(names: Sequence[str], found: dict[str, Stand]) -> Iterator[str]:
     left = [name for name in names if name not in found]
     if left:
-        yield f"Not judged, because an attack on it failed or is still to come: {', '.join(left)}."
+        yield f"Not judged, because no attack fits, or one failed or is still to come: {', '.join(left)}."
 
 
 def _seen(stand: Stand) -> str:

@@ -12,6 +12,7 @@ from glasshouse.functional.intervals import share_interval
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.view import columns, with_interval
+from glasshouse.studies.grid.plan import meant_for
 from glasshouse.types import JSON
 
 PERCEPTUAL = ("semsim", "lpips", "ssim", "psnr", "mse")  # the first that a study has tells how much leaks
@@ -39,7 +40,8 @@ class Balance:
 
     Values have ``mean``, ``low`` and ``high``. A network can be asked about images as they are or protected as it
     learned from them: ``accuracy`` and ``auc`` are those of the way that makes each larger. ``linkable`` says whether
-    images leave the client changed, so that there is something to link.
+    images leave the client changed, so that there is something to link. Attacks of the plan that are ``unfit`` cannot
+    work here, and where no other is planned it is ``hopeless`` to wait for one.
     """
 
     dataset: str
@@ -59,36 +61,39 @@ class Balance:
     message_bytes: JSON | None
     step: JSON | None
     seconds: JSON | None
+    unfit: Sequence[str] = ()
+    hopeless: bool = False
 
     def cells(self) -> list[str]:
         """The values under ``HEADS``, then one for each metric."""
+        attacked = NOTHING if self.hopeless else WAITING
         return [
             percent(self.accuracy) + (f" ({self.asked})" if self.asked == "protected" else ""),
-            percent(self.seen),
+            percent(self.seen, attacked),
             number(self.auc),
             percent(self.tpr) if self.auc is None or self.tpr is not None else "not estimable",
             percent(self.identified) if self.linkable else NOTHING,
             percent(self.linked) if self.linkable else NOTHING,
-            WAITING if self.message_bytes is None else f"{self.message_bytes['mean']:,.0f}",
+            attacked if self.message_bytes is None else f"{self.message_bytes['mean']:,.0f}",
             WAITING
             if self.step is None
             else f"{self.step['mean']:.2f}x [{self.step['low']:.2f}, {self.step['high']:.2f}]",
-            number(self.seconds),
-            *(number(value) for value in self.metrics.values()),
+            number(self.seconds, attacked),
+            *(number(value, attacked) for value in self.metrics.values()),
         ]
 
 
-def percent(value: JSON | None) -> str:
+def percent(value: JSON | None, missing: str = WAITING) -> str:
     """A share with its interval."""
     if value is None or value["mean"] is None:
-        return WAITING
+        return missing
     return with_interval(value, ".0%")
 
 
-def number(value: JSON | None) -> str:
+def number(value: JSON | None, missing: str = WAITING) -> str:
     """A mean with its interval; of images that are identical there is none, nor where a measure is not defined."""
     if value is None:
-        return WAITING
+        return missing
     if value["mean"] is None:
         return "identical" if value.get("images") else NOTHING
     return with_interval(value, ".3g")
@@ -125,7 +130,9 @@ def strongest(found: Sequence[Balance]) -> list[Balance]:
     setups: dict[Setup, list[Balance]] = {}
     for one in found:
         setups.setdefault((one.dataset, one.model, one.network, one.defense), []).append(one)
-    full = complete({setup: {one.attack: _images(one.seen) for one in own} for setup, own in setups.items()})
+    full = complete(
+        {setup: _done(own[0].unfit, {one.attack: _images(one.seen) for one in own}) for setup, own in setups.items()}
+    )
     return [_worst(own) if setup in full else _unknown(own[0]) for setup, own in setups.items()]
 
 
@@ -134,26 +141,49 @@ def strongest_seen(results: JSON) -> list[JSON]:
     setups: dict[Setup, list[JSON]] = {}
     for one in results["identified"]:
         setups.setdefault((*network_of(one), one["defense"]), []).append(one)
-    full = complete({setup: {one["attack"]: _images(one) for one in own} for setup, own in setups.items()})
+    full = complete(
+        {
+            setup: _done(unfit_at(results, own[0], own[0]["defense"]), {one["attack"]: _images(one) for one in own})
+            for setup, own in setups.items()
+        }
+    )
     return [max(own, key=lambda one: float(one["mean"])) for setup, own in setups.items() if setup in full]
 
 
-def complete(done: Mapping[Setup, Mapping[str, int]]) -> set[Setup]:
+def complete(done: Mapping[Setup, Mapping[str, float]]) -> set[Setup]:
     """The setups that every attack was done on that was done undefended on the same data and model, on as many images.
 
     ``done`` counts the images of each attack on each setup: what failed on some images may have failed on those that
     show most.
     """
-    wanted: dict[tuple[object, ...], dict[str, int]] = {}
+    wanted: dict[tuple[object, ...], dict[str, float]] = {}
     for setup, attacks in done.items():
         if setup[-1] == UNDEFENDED:
             known = wanted.setdefault(setup[:2], {})
-            known.update({untuned(name): max(count, known.get(untuned(name), 0)) for name, count in attacks.items()})
+            known.update(
+                {as_planned(name): max(count, known.get(as_planned(name), 0)) for name, count in attacks.items()}
+            )
     return {setup for setup, attacks in done.items() if _covers(attacks, wanted.get(setup[:2], {}))}
 
 
-def _covers(attacks: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
-    counts = {untuned(name): count for name, count in attacks.items()}
+def unfit_at(results: JSON, network: JSON, defense: str) -> list[str]:
+    """The attacks that cannot work on a network behind a defense; what is fresh is as the first recipe begins it."""
+    recipe = network["recipe"] if network["epoch"] else results["settings"]["recipes"][0]
+    place = network["dataset"], network["model"], recipe, defense
+    return [
+        one["attack"]
+        for one in results.get("unfit", [])
+        if (one["dataset"], one["model"], one["recipe"], one["defense"]) == place
+    ]
+
+
+def _done(unfit: Iterable[str], images: Mapping[str, int]) -> dict[str, float]:
+    """How many images each attack was done on; one that cannot work has nothing left to do."""
+    return {**dict.fromkeys(unfit, math.inf), **images}
+
+
+def _covers(attacks: Mapping[str, float], wanted: Mapping[str, float]) -> bool:
+    counts = {as_planned(name): count for name, count in attacks.items()}
     return all(counts.get(name, 0) >= count for name, count in wanted.items())
 
 
@@ -162,7 +192,7 @@ def _images(seen: JSON | None) -> int:
     return 0 if seen is None else int(seen["images"])
 
 
-def untuned(attack: str) -> str:
+def as_planned(attack: str) -> str:
     """The name of an attack as the plan writes it."""
     return attack.removesuffix(" (tuned)")
 
@@ -258,6 +288,12 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
     queries = probes.membership.get(name, {})
     asked = max(queries, key=lambda query: queries[query]["test_accuracy"]["mean"], default="clean")
     plain = accuracy_of(target["accuracy"][str(epoch)], target.get("tested"))
+    unfit = unfit_at(results, {**target, "epoch": epoch}, defense)
+    planned = {
+        spec
+        for model, spec in map(meant_for, results["settings"].get("attacks", []))
+        if model in (None, target["model"])
+    }
     for attack, batchnorm in setups or {("", ""): {}}:
         own = [
             [one for one in results.get(part, []) if _is(one, name, defense, attack, batchnorm)]
@@ -283,6 +319,8 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
             message_bytes=next((one["message_bytes"] for one in spent if one["message_bytes"]["mean"]), None),
             step=probes.cost.get((target["dataset"], target["model"], target["recipe"])),
             seconds=next((one["seconds"] for one in spent), None),
+            unfit=unfit,
+            hopeless=bool(planned) and planned <= set(unfit),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.figures import INK, MARKERS, THEME, svg
-from glasshouse.reports.grid_balance import Balance, leakage, strongest, strongest_seen, untuned
+from glasshouse.reports.grid_balance import Balance, as_planned, leakage, strongest, strongest_seen
 from glasshouse.types import JSON
 
 ACROSS = 2  # panels in a line
@@ -124,7 +124,7 @@ def draw_pareto(found: Sequence[Balance]) -> Any:
 
 
 def matrix(found: Sequence[Balance]) -> str:
-    """What every attack saw behind every defense, as SVG for the page; empty where there is but one attack."""
+    """What every attack saw behind every defense, as SVG for the page; empty where one model met one attack."""
     import matplotlib as mpl
 
     with mpl.rc_context(THEME):
@@ -172,9 +172,21 @@ def draw_matrix(found: Sequence[Balance]) -> Any:
         axes.set_yticks(range(len(defenses)), defenses, fontsize=8)
         axes.set_title(f"{dataset}: images seen", fontsize=10)
         axes.tick_params(length=0)
-    names = [f"{parse_spec(untuned(attack))[0]}\n{parse_spec(model)[0]}" for model, attack in columns]
+    names = list(
+        map(
+            "\n".join,
+            zip(_short([attack for _, attack in columns]), _short([model for model, _ in columns]), strict=True),
+        )
+    )
     panels[-1].set_xticks(range(len(columns)), names, fontsize=8, rotation=40, ha="right", rotation_mode="anchor")
     return figure
+
+
+def _short(specs: Sequence[str]) -> list[str]:
+    """SPECs without their settings, but where another of the same name has other settings."""
+    names = [parse_spec(as_planned(spec))[0] for spec in specs]
+    several = {name for name in names if len({spec for spec in specs if parse_spec(as_planned(spec))[0] == name}) > 1}
+    return [spec if name in several else name for spec, name in zip(specs, names, strict=True)]
 
 
 def curves(results: JSON) -> str:

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from glasshouse import checks, devices
 from glasshouse.errors import ModelError
 from glasshouse.functional.layout import planar
-from glasshouse.models.held import learning
 from glasshouse.training.client import Client, Samples
 from glasshouse.types import Progress, no_progress
 
@@ -51,6 +50,7 @@ def fit(
     *,
     client: Client | None = None,
     decay_at: Sequence[float] = DECAY_AT,
+    learning: Sequence[nn.Parameter] | None = None,
     after_epoch: Callable[[int], None] = lambda epochs: None,
     progress: Progress = no_progress,
 ) -> float:
@@ -58,13 +58,14 @@ def fit(
 
     The client's defense sees the images first and augmentation comes after it, as where images are protected
     before they reach the machine that trains. The learning rate is divided by ten after these shares of the epochs.
+    Of the parameters only those that are ``learning`` change, all where nobody names any.
     ``after_epoch`` is told how many epochs are over, for who keeps or tries the model on its way.
     """
     client = client or Client()
     client.begin(recipe.steps(len(images)), min(recipe.batch / len(images), 1), min(recipe.batch, len(images)))
     with devices.placed(model, follows=client.follows_device) as device:
         samples = Samples(images, labels, _outputs(model, images[:1].to(device)))
-        return _fit(model, samples, recipe, client, decay_at, after_epoch, progress)
+        return _fit(model, samples, recipe, client, decay_at, learning, after_epoch, progress)
 
 
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = 256) -> float:
@@ -82,6 +83,7 @@ def _fit(
     recipe: Recipe,
     client: Client,
     decay_at: Sequence[float],
+    learning: Sequence[nn.Parameter] | None,
     after_epoch: Callable[[int], None],
     progress: Progress,
 ) -> float:
@@ -89,7 +91,7 @@ def _fit(
     images, labels, classes, device = samples.images, samples.targets, samples.classes, devices.home_of(model)
     rng = torch.Generator().manual_seed(recipe.seed)
     optimizer = torch.optim.SGD(
-        learning(model),
+        list(model.parameters()) if learning is None else learning,
         lr=recipe.lr,
         momentum=recipe.momentum,
         nesterov=recipe.momentum > 0,

@@ -159,18 +159,18 @@ def _cases(grid: Grid, part: _Part) -> list[Case]:
     plan = grid.audit(part.dataset, part.model)
     subject = Subject.of(part.dataset, part.materials.spec, part.materials)
     victims = {recipes: _victims(part, recipes) for recipes, _ in grid.pairings()}
-    met = meetings(plan, part.materials.spec, grid.pairings(), victims, part.materials.public_count)
+    met = meetings(grid, plan, part.materials.spec, victims, part.materials.public_count)
     return met_cases(met, subject.records, part.model, "")
 
 
 def _victims(part: _Part, recipes: Container[str]) -> list[Victim]:
-    """Fresh networks in the place of those that recipes will train."""
-    rounds = {
-        target.round(epoch): _network(part, target)
-        for target in part.targets
-        if target.recipe in recipes
-        for epoch in target.checkpoints
-    }
+    """Fresh networks in the place of those that recipes will train; what is fresh is there once for a seed."""
+    rounds: dict[str, nn.Module] = {}
+    for target in part.targets:
+        if target.recipe in recipes:
+            network = _network(part, target)
+            for epoch in target.checkpoints:
+                rounds.setdefault(target.round(epoch), network)
     return [Victim(name, network, name) for name, network in rounds.items()]
 
 

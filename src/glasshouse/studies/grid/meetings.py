@@ -6,13 +6,15 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from torch import nn
+
 from glasshouse import defenses
-from glasshouse.attacks.base import InversionAttack
 from glasshouse.store import ImageRecord
 from glasshouse.studies.case import Case
+from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.plan import Plan
 from glasshouse.studies.study import Victim, expand
-from glasshouse.studies.suitable import audited_networks, fitting_attacks
+from glasshouse.studies.suitable import Suitable, fitting_attacks, modes
 from glasshouse.types import ImageSpec
 
 #: Networks by the recipes that they were trained by.
@@ -21,34 +23,76 @@ Victims = Mapping[tuple[str, ...], Sequence[Victim]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meeting:
-    """A network, what a plan does to it behind some defenses, and the attacks that can work on it there."""
+    """A network, what a plan does to it behind some defenses, what these make of it, and the attacks that fit that."""
 
     victim: Victim
     plan: Plan
-    attacks: list[tuple[str, InversionAttack]]
+    network: nn.Module
+    suitable: Suitable
 
 
-def meetings(
-    plan: Plan,
-    image: ImageSpec,
-    pairings: Sequence[tuple[tuple[str, ...], tuple[str, ...]]],
-    victims: Victims,
-    public: int | None,
-) -> list[Meeting]:
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """An attack that cannot work on networks of one recipe behind one defense, and why."""
+
+    dataset: str
+    model: str
+    recipe: str
+    defense: str
+    attack: str
+    reason: str
+
+
+def meetings(grid: Grid, plan: Plan, image: ImageSpec, victims: Victims, public: int | None) -> list[Meeting]:
     """Every network with the attacks that can work on it, behind the defenses that its recipe is paired with."""
-    return [
-        Meeting(victim, own, fitting_attacks(own, image, audited_networks(own, [victim.model]), public=public).attacks)
-        for recipes, behind in pairings
-        for own, victim in itertools.product(_parts(plan, behind), victims[recipes])
-    ]
+    known: dict[int, Suitable] = {}
+    found = []
+    for recipes, behind in grid.pairings():
+        for own, victim in itertools.product(_parts(plan, behind), victims[recipes]):
+            network = defenses.create(own.defenses[0]).on_model(victim.model)
+            if id(network) not in known:
+                audited = [(network, mode) for mode in modes(plan, network)]
+                known[id(network)] = fitting_attacks(plan, image, audited, public=public)
+            found.append(Meeting(victim, own, network, known[id(network)]))
+    return found
 
 
 def met_cases(found: Sequence[Meeting], records: Sequence[ImageRecord], architecture: str, public: str) -> list[Case]:
     """Every meeting as cases, the images outermost so that a first picture comes soon."""
     cases = (
-        case for one in found for case in expand(one.plan, one.attacks, [one.victim], records, architecture, public)
+        case
+        for one in found
+        for case in expand(one.plan, one.suitable.attacks, [one.victim], records, architecture, public)
     )
     return sorted(cases, key=lambda case: case.images)
+
+
+def told(grid: Grid, unfit: Sequence[Unfit]) -> tuple[str, ...]:
+    """Where attacks cannot work, and why: on a model, or only with some data sets or behind some defenses."""
+    places: dict[tuple[str, str, str], set[tuple[str, str]]] = {}
+    for one in unfit:
+        places.setdefault((one.attack, one.model, one.dataset), set()).add((one.recipe, one.defense))
+    alike: dict[tuple[str, str, frozenset[tuple[str, str]]], list[str]] = {}
+    for (attack, model, dataset), pairs in places.items():
+        alike.setdefault((attack, model, frozenset(pairs)), []).append(dataset)
+    reasons = {(one.attack, one.model, one.dataset): one.reason for one in reversed(unfit)}
+    return tuple(
+        f"{attack} on {_where(grid, model, datasets, pairs)}: {reasons[attack, model, datasets[0]]}"
+        for (attack, model, pairs), datasets in alike.items()
+    )
+
+
+def _where(grid: Grid, model: str, datasets: Sequence[str], pairs: frozenset[tuple[str, str]]) -> str:
+    every = grid.pairs_of(model)
+    where = model if len(datasets) == len(grid.datasets) else f"{model}, {', '.join(datasets)}"
+    if len(pairs) == len(every):
+        return where
+    changing = (
+        defense if defenses.create(defense).changes_model else recipe
+        for recipe, defense in every
+        if (recipe, defense) in pairs
+    )
+    return f"{where} behind {', '.join(dict.fromkeys(changing))}"
 
 
 def _parts(plan: Plan, behind: Sequence[str]) -> Iterator[Plan]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ PROBES = ("membership", "linkage", "cost")
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """The settings of a study; every combination of the lists is trained and attacked."""
+    """The settings of a study; every combination of the lists is trained and attacked but for those it is without."""
 
     title: str = setting("study", "what tables and the report call the study")
     datasets: tuple[str, ...] = setting(("digits",), "data set SPECs, FILE.npz or directories")
@@ -48,16 +49,28 @@ class Grid:
     labels: str = setting("given", "whether the attacker is given the labels or recovers them")
     public: str | None = setting(None, "public images that an attacker may learn from: SPEC, FILE.npz or directory")
     tune: bool = setting(False, "whether each attack is tuned for each model and defense on public images")
-    practice: int = setting(6, "public images that tuning tries each candidate on; no network was trained on them")
+    practice: int = setting(
+        6, "images of a data set that tuning tries each candidate on; no network was trained on them"
+    )
     probes: tuple[str, ...] = setting((), "what is measured beside attacks: membership, linkage, cost")
     memory: float | None = setting(None, "gigabytes that a worker may use to work on several images at once")
     seed: int = setting(0, "seed of the choice of images, of defenses and of attacks")
 
     def __post_init__(self) -> None:
         checks.at_least("epochs", self.epochs, 1)
-        for name in ("datasets", "models", "recipes", "checkpoints", "seeds", "attacks", "defenses", "metrics"):
+        for name in (
+            "datasets",
+            "models",
+            "recipes",
+            "checkpoints",
+            "seeds",
+            "attacks",
+            "defenses",
+            "metrics",
+            "without",
+        ):
             values = getattr(self, name)
-            if not values:
+            if not values and name != "without":
                 raise SettingError(f"There are no {name}: name at least one.")
             if len(set(values)) < len(values):
                 raise SettingError(f"{name} names {_twice(values)} twice: write it once.")
@@ -102,7 +115,8 @@ class Grid:
             model, recipe = meant_for(row)
             if model not in self.models or recipe not in self.recipes:
                 raise SettingError(
-                    f"without has '{row}': write one of the models and one of the recipes, with '|' between."
+                    f"without has '{row}': write one of the models, {', '.join(self.models)}, then '|', then one of "
+                    f"the recipes, {', '.join(self.recipes)}."
                 )
         for model in self.models:
             if not self.recipes_of(model):
@@ -111,6 +125,15 @@ class Grid:
     def recipes_of(self, model: str) -> tuple[str, ...]:
         """The recipes that one of the models is trained by, in order."""
         return tuple(recipe for recipe in self.recipes if (model, recipe) not in map(meant_for, self.without))
+
+    def pairs_of(self, model: str) -> list[tuple[str, str]]:
+        """By which recipe and behind which defense networks of one of the models are attacked."""
+        return [
+            pair
+            for recipes, behind in self.pairings()
+            for pair in itertools.product(recipes, behind)
+            if pair[0] in self.recipes_of(model)
+        ]
 
     def attacks_on(self, model: str) -> tuple[str, ...]:
         """The attack SPECs that one of the models meets, in order."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+import logging
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,11 +11,11 @@ from pathlib import Path
 from glasshouse.attacks.base import InversionAttack
 from glasshouse.studies.audit import Running, attack, owned
 from glasshouse.studies.bench import Bench
-from glasshouse.studies.calibration import Public, named_images, public_images
+from glasshouse.studies.calibration import Public, public_images
 from glasshouse.studies.case import Case
 from glasshouse.studies.choices import Choices
 from glasshouse.studies.grid.kept import keep, lost
-from glasshouse.studies.grid.meetings import meetings, met_cases
+from glasshouse.studies.grid.meetings import Meeting, meetings, met_cases
 from glasshouse.studies.grid.opening import Opened, open_grid
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probing import laboratory, probe, trained
@@ -37,6 +38,8 @@ from glasshouse.studies.subjects import Subject
 from glasshouse.studies.suitable import audited_networks
 from glasshouse.studies.table import Table
 from glasshouse.studies.tuning import Untuned, tuned_cases
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +89,7 @@ def write_down(opened: Opened, study: Study, running: Running) -> GridResult:
         tables.append(Table.of(study, subject, known))
     store = opened.store
     result = collect(
-        opened.grid, opened.directory, tables, opened.targets, store.targets(), store.probes(), opened.left_out
+        opened.grid, opened.directory, tables, opened.targets, store.targets(), store.probes(), opened.unfit
     )
     result.save()
     return result
@@ -138,28 +141,39 @@ def attackable(opened: Opened, running: Running, deadline: float) -> Study:
 def _part(opened: Opened, subject: Subject, model: str, choices: Choices) -> Untuned:
     """Expand the plan for one model on one data set."""
     plan = opened.grid.audit(subject.dataset, model)
-    pairings = opened.grid.pairings()
-    victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in pairings}
-    met = meetings(plan, subject.image, pairings, victims, opened.materials[subject.dataset].public_count)
-    audited = audited_networks(plan, [victim.model for own in victims.values() for victim in own])
-    if plan.memory is not None and audited:
+    grid, held = opened.grid, opened.materials[subject.dataset].public_count
+    victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in grid.pairings()}
+    met = meetings(grid, plan, subject.image, victims, held)
+    _tell_surprises(opened, model, met)
+    if plan.memory is not None and any(victims.values()):
+        audited = audited_networks(plan, [victim.model for own in victims.values() for victim in own])
         fitting = images_at_once(audited, subject.image, plan.memory)
         most = min(fitting, choices.together.get("images", fitting))
         choices.together = {"gigabytes": plan.memory, "images": most}
         choices.save()
-    public = _public(opened, subject, [attack for one in met for attack in one.attacks])
+    public = _public(opened, subject, [attack for one in met for attack in one.suitable.attacks])
     expanded = met_cases(met, subject.records, architecture_of(plan, None), public)
     return Untuned(expanded, _practice(opened, subject, plan) if plan.tune else None)
 
 
+def _tell_surprises(opened: Opened, model: str, met: Sequence[Meeting]) -> None:
+    """Say which attacks a trained network refuses that fresh ones did not."""
+    known = {one.attack for one in opened.unfit if one.model == model}
+    for one in met:
+        for name, error in one.suitable.refused.items():
+            if name not in known:
+                log.warning("Left out: %s on %s, %s: %s", name, model, one.victim.round, error)
+
+
 def _practice(opened: Opened, subject: Subject, plan: Plan) -> Public:
-    """Public images of a data set that nobody attacks and no network was trained on."""
+    """Images of the data set itself that nobody attacks and no network was trained on: others would tune worse.
+
+    What the plan names as public is for attacks that learn from images, and may be of another kind.
+    """
     own = opened.materials[subject.dataset]
-    count, seed = max(opened.grid.practice, plan.batch), plan.seed + 1
+    count = max(opened.grid.practice, plan.batch)
     trained = opened.school.lessons[subject.dataset].training()[0]
-    return named_images(own, count, seed, trained=trained) or public_images(
-        subject.dataset, own, count, seed, root=opened.root, trained=trained
-    )
+    return public_images(subject.dataset, own, count, plan.seed + 1, root=opened.root, trained=trained)
 
 
 def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[str]) -> Iterator[Victim]:

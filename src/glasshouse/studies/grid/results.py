@@ -11,6 +11,7 @@ from pathlib import Path
 from glasshouse.errors import StudyError
 from glasshouse.files import write_atomic
 from glasshouse.store import CaseRecord
+from glasshouse.studies.grid.meetings import Unfit, told
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.grid.targets import Target
 from glasshouse.studies.rows import Failed, Identified, Row, Setup, Spent, interval_json, row_json, setup_json
@@ -82,10 +83,15 @@ class GridResult:
     spent: tuple[Spent, ...]
     failures: tuple[Failed, ...]
     probes: tuple[CaseRecord, ...]
-    left_out: tuple[str, ...]
+    unfit: tuple[Unfit, ...]
     pending: int
     seconds: float
     versions: dict[str, str] = field(default_factory=versions)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """One line for each attack that cannot work on some of the networks."""
+        return told(self.grid, self.unfit)
 
     def origin(self, setup: Setup) -> JSON:
         """Where the network of a setup comes from, as plain JSON."""
@@ -113,6 +119,7 @@ class GridResult:
                 for one in self.failures
             ],
             "left_out": list(self.left_out),
+            "unfit": [dataclasses.asdict(one) for one in self.unfit],
             "pending": self.pending,
             "seconds": self.seconds,
             "sources": [dataclasses.asdict(one) for one in self.sources],
@@ -132,7 +139,7 @@ def collect(
     targets: Iterable[Target],
     records: Iterable[CaseRecord],
     probes: Iterable[CaseRecord],
-    left_out: tuple[str, ...] = (),
+    unfit: tuple[Unfit, ...] = (),
 ) -> GridResult:
     """Gather the tables of all data sets, and what became of every network and every probe of the plan."""
     found = {record.key: record for record in records}
@@ -149,7 +156,7 @@ def collect(
         spent=tuple(one for table in tables for one in table.spent()),
         failures=tuple(one for table in tables for one in table.failures()),
         probes=tuple(one for one in probes if one.planned),
-        left_out=left_out,
+        unfit=unfit,
         pending=sum(table.pending() for table in tables),
         seconds=sum(table.seconds() for table in tables),
     )

@@ -21,6 +21,7 @@ from glasshouse.defenses import DefendedClient, Defense
 from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
+from glasshouse.models.held import learning
 from glasshouse.registry import complete_spec
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.materials import unlike
@@ -237,7 +238,16 @@ class School:
 
         keep(FRESH)
         client = DefendedClient(guard, torch.Generator().manual_seed(target.seed + 1))
-        loss = fit(network, images, labels, recipe, client=client, after_epoch=keep, progress=progress)
+        loss = fit(
+            network,
+            images,
+            labels,
+            recipe,
+            client=client,
+            learning=learning(network),
+            after_epoch=keep,
+            progress=progress,
+        )
         return Trained(weights, right, len(test[1]), loss, time.perf_counter() - began)
 
 
@@ -256,6 +266,12 @@ def spellings_of(facts: JSON) -> list[str]:
     return list(facts.get(SPELLINGS, [facts["dataset"]]))
 
 
+def _architecture(model: str) -> str:
+    """What a network's key says of its model: the whole SPEC, and the version where that is not the first."""
+    found = models.models.create(model)
+    return complete_spec(found) + (f" v{found.version}" if found.version > 1 else "")
+
+
 def targets_of(grid: Grid, lessons: Mapping[str, Lessons]) -> list[Target]:
     """Every network of a plan; what cannot be built or trained is refused."""
     found = [
@@ -268,7 +284,7 @@ def targets_of(grid: Grid, lessons: Mapping[str, Lessons]) -> list[Target]:
             checkpoints=tuple(sorted(grid.checkpoints)),
             lr=grid.lr,
             batch=grid.training_batch,
-            architecture=complete_spec(models.models.create(model)),
+            architecture=_architecture(model),
             lessons=lessons[dataset].digest,
         )
         for dataset in grid.datasets

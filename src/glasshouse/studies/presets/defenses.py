@@ -49,7 +49,7 @@ ATTACKS = (
     f"{BATCH_NORM} | gradattack:steps=300,preset=own,tv=0.03,lr=0.1",
     f"{SOLVABLE} | rgap",
     f"{PREPARED} | imprint",
-    f"{CUT} | cafe:steps=600,features=1",
+    f"{CUT} | cafe:rounds=1,steps=600,features=1",
 )
 
 
