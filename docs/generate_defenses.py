@@ -235,7 +235,7 @@ def page() -> str:
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
     slow = [
         f"Any attack on {model} behind {recipe}: not trained, because it would take hours."
-        for model, recipe in map(meant_for, found["settings"]["without"])
+        for model, recipe in map(meant_for, found["settings"].get("without", []))
     ]
     text += ["## What is missing", "", MISSING, "", *(f"- {line}" for line in (*found["left_out"], *slow)), ""]
     text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
@@ -250,10 +250,10 @@ Made by `docs/generate_defenses.py` from the file beside this page, which comes 
 what one client shares meets one that it is made for. Each is trained behind a defense, then shares gradients behind the
 same defense, and the attacks try to see the private images. Attacks that have something to tune were tuned for this
 very network and defense, on two images of the same data set that nobody attacks and no network was trained on;
-[learned](../attacks/learned.md) learned from 2,000 images of CIFAR-100, made grey for faces. A defense stands where the strongest
-attack puts it, in each column by that column. Intervals are 95 %, over images. One seed of training: another may change
-the order of neighbours. Every row is a network of its own, and one that learned less may be easier to invert: a defense
-can look leakier than none by what it does to training.
+[learned](../attacks/learned.md) learned from 2,000 images of CIFAR-100, made grey for faces. A defense stands where the
+strongest attack puts it, in each column by that column. Intervals are 95 %, over images. One seed of training: another
+may change the order of neighbours. Every row is a network of its own, and one that learned less may be easier to
+invert: a defense can look leakier than none by what it does to training.
 
 ![What every attack saw behind every defense](defenses-grid.png)
 

@@ -43,6 +43,13 @@ def test_a_round_is_sgd_on_its_own_images(small, holding, begun):
     assert all(torch.allclose(trained.weights[name], value, atol=1e-6) for name, value in weights_of(model).items())
 
 
+def test_a_client_trains_a_block_that_the_server_will_send_anew_so_that_its_change_is_seen(small, holding):
+    plan = dataclasses.replace(small, model="imprinted:skip=true,bins=8")
+    received = weights_of(network(plan, holding.spec))
+    trained = train_round(plan, holding, Member.simulated(0, 0), 0, received)
+    assert not torch.equal(trained.weights["network.0.measure.bias"], received["network.0.measure.bias"])
+
+
 def test_the_learning_rate_stays_over_local_epochs(small, holding, begun, monkeypatch):
     seen = []
     monkeypatch.setattr(clients, "fit", lambda *given, decay_at, **options: seen.append(decay_at) or 0.0)

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from glasshouse.errors import CapabilityError, DataError, ModelError, SettingError
+from glasshouse.reports.grid_advice import advice
+from glasshouse.reports.grid_balance import balances, strongest
 from glasshouse.store import Location
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.grid.opening import open_grid
@@ -189,6 +191,35 @@ def test_an_attack_is_left_out_behind_the_defense_alone_that_takes_away_what_it_
     assert done == both - {("gradattack", "dp_sgd")}
     assert result.pending == 0
     assert not result.failures
+    found = {(one.attack, one.defense) for one in strongest(balances(result.to_json()))}
+    assert found >= {("invgrad:steps=1", "dp_sgd:epsilon=8")}  # judged by the attack that fits
+    (advised,) = advice(result.to_json())
+    assert "Not judged" not in " ".join(advised.sentences)
+
+
+def test_where_no_attack_fits_there_is_nothing_to_wait_for(tmp_path):
+    grid = Grid(
+        title="none fits",
+        datasets=("digits",),
+        models=("tanhnet_bn:width=2,hidden=4",),
+        recipes=("none", "dp_sgd:epsilon=8"),
+        training_images=16,
+        training_batch=8,
+        epochs=1,
+        checkpoints=(1,),
+        images=1,
+        attacks=("gradattack:steps=1",),
+        defenses=("none", "dp_sgd:epsilon=8"),
+        paired=True,
+        metrics=("mse",),
+    )
+    _, behind = strongest(balances(carry_out(grid, tmp_path, Running()).result.to_json()))
+    assert behind.defense == "dp_sgd:epsilon=8"
+    assert "not yet" not in behind.cells()[:2] + behind.cells()[8:]
+    with pytest.raises(ModelError, match="uses the running statistics"):
+        open_grid(
+            dataclasses.replace(grid, without=("tanhnet_bn:width=2,hidden=4 | none",)), Location.of(tmp_path / "other")
+        )
 
 
 def test_an_attack_that_fits_no_network_of_a_grid_is_refused(tmp_path):

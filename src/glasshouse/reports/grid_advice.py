@@ -13,6 +13,7 @@ from glasshouse.studies.scoring import TIMES_CHANCE
 from glasshouse.types import JSON
 
 HALF = 0.5
+NO_BATCHNORM = "none"  # what threat cards say of a network without
 #: A data set and a model: defenses are compared on these alone.
 Ground = tuple[str, str]
 
@@ -60,7 +61,7 @@ def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
         ground: {
             name: Stand(name, one, _right(behind[ground, name], asked), told[(*ground, name)], (*ground, name) in fixed)
             for name, one in own.items()
-            if networks[ground, name] >= networks.get((ground, UNDEFENDED), set())
+            if _covers(networks[ground, name], networks.get((ground, UNDEFENDED), set()))
         }
         for ground, own in found.items()
     }
@@ -105,6 +106,11 @@ def _network(one: JSON, paired: bool) -> tuple[object, ...]:
     """What networks behind different defenses have in common; a recipe only where all defenses have the same ones."""
     recipe = "" if paired else one["recipe"]
     return recipe, one["training_seed"], one["epoch"], one["threat"]["batchnorm"]
+
+
+def _covers(own: set[tuple[object, ...]], wanted: set[tuple[object, ...]]) -> bool:
+    """Whether all networks were attacked that are wanted; where a defense takes batch norm away there is one mode."""
+    return all(one in own or (*one[:-1], NO_BATCHNORM) in own for one in wanted)
 
 
 def _attacked(results: JSON) -> dict[Ground, list[str]]:

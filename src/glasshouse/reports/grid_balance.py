@@ -168,12 +168,12 @@ def complete(done: Mapping[Setup, Mapping[str, float]]) -> set[Setup]:
 
 def unfit_at(results: JSON, network: JSON, defense: str) -> list[str]:
     """The attacks that cannot work on a network behind a defense; what is fresh is as the first recipe begins it."""
-    recipe = network["recipe"] if network["epoch"] else results["settings"]["recipes"][0]
-    place = network["dataset"], network["model"], recipe, defense
+    place = network["dataset"], network["model"], defense
     return [
         one["attack"]
         for one in results.get("unfit", [])
-        if (one["dataset"], one["model"], one["recipe"], one["defense"]) == place
+        if (one["dataset"], one["model"], one["defense"]) == place
+        and one["recipe"] == (network["recipe"] if network["epoch"] else results["settings"]["recipes"][0])
     ]
 
 

@@ -10,7 +10,7 @@ from glasshouse.studies.audit import Running
 from glasshouse.studies.grid import estimate as module
 from glasshouse.studies.grid import probing
 from glasshouse.studies.grid.estimate import estimate
-from glasshouse.studies.grid.plan import PROBES
+from glasshouse.studies.grid.plan import PROBES, Grid
 from glasshouse.studies.grid.probes import linkage
 from glasshouse.studies.grid.program import carry_out
 
@@ -30,6 +30,31 @@ def test_counts_are_those_of_the_study_and_longer_work_costs_more(grid, monkeypa
     assert found.tuning_hours == found.probing_hours == found.probes == 0
     assert found.hours == (found.training_hours + found.attacking_hours) / 2
     assert found.attacking_hours * 3600 == pytest.approx(6 * (1 + 0.01 * 3))
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_networks_that_a_defense_changes_are_counted_as_the_study_counts_them(paired, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_spent", lambda grid, part, task, attack: 1.0)
+    changed = Grid(
+        title="changed",
+        datasets=("digits",),
+        models=("tanhnet_bn:width=2,hidden=4", "mlp:width=4"),
+        recipes=("none", "dp_sgd:epsilon=8"),
+        without=("mlp:width=4 | dp_sgd:epsilon=8",),
+        training_images=16,
+        training_batch=8,
+        epochs=1,
+        checkpoints=(0, 1),
+        images=1,
+        attacks=("invgrad:steps=1", "tanhnet_bn:width=2,hidden=4 | gradattack:steps=1"),
+        defenses=("none", "dp_sgd:epsilon=8"),
+        paired=paired,
+        metrics=("mse",),
+    )
+    found = estimated(changed)
+    done = carry_out(changed, tmp_path, Running())
+    assert found.targets == done.training.planned == 3
+    assert found.cases == done.attacking.planned == done.attacking.done
 
 
 def test_probes_are_counted_as_the_study_counts_them(grid, tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from tests.small_grid import SMALL
 from glasshouse import data
 from glasshouse.errors import SettingError, StudyError
 from glasshouse.files import sole_owner
+from glasshouse.models.imprinted import Imprinted
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
 from glasshouse.studies.bench import Bench
@@ -187,6 +188,18 @@ def test_a_recipe_that_a_model_is_left_out_of_is_neither_trained_nor_attacked(tm
         ("mlp", "none"),
     }
     assert (status(grid, tmp_path / "study").targets.done, status(grid, tmp_path / "study").targets.left) == (3, 0)
+
+
+def test_a_network_that_is_trained_otherwise_than_before_has_another_key(monkeypatch):
+    grid = replace(SMALL, models=("imprinted:skip=true", "lenet:width=4"))
+    lessons = {
+        name: Lessons.of(name, 16, 0, torch.zeros(0, 1, 16, 16), root=None, download=False) for name in grid.datasets
+    }
+    now = {target.model: target.key() for target in targets_of(grid, lessons)}
+    monkeypatch.setattr(Imprinted, "version", 1)
+    before = {target.model: target.key() for target in targets_of(grid, lessons)}
+    assert now["lenet:width=4"] == before["lenet:width=4"]
+    assert now["imprinted:skip=true"] != before["imprinted:skip=true"]
 
 
 def test_an_attack_for_one_model_leaves_the_others_alone(tmp_path):
