@@ -126,7 +126,7 @@ def test_every_attack_on_every_defense_has_its_cell(attacked_twice):
     (panel,) = draw_matrix(found).axes
     assert [(one.get_position(), one.get_text()) for one in panel.texts] == [((0, 0), "75%"), ((1, 0), "0%")]
     assert [one.get_text() for one in panel.get_xticklabels()] == ["a\nm", "weak\nm"]
-    assert [one.get_text() for one in panel.get_yticklabels()] == ["none"]  # the other was not attacked yet
+    assert [one.get_text() for one in panel.get_yticklabels()] == ["none", "csvar"]  # not attacked yet: empty
     assert matrix(found).startswith("<svg")
     assert matrix_png(found).startswith(b"\x89PNG")
 

@@ -147,7 +147,7 @@ def draw_matrix(found: Sequence[Balance]) -> Any:
 
     known = [(one, one.seen["mean"]) for one in found if one.seen is not None and one.seen["mean"] is not None]
     datasets = list(dict.fromkeys(one.dataset for one, _ in known))
-    defenses = list(dict.fromkeys(one.defense for one, _ in known))
+    defenses = list(dict.fromkeys(one.defense for one in found))
     columns = list(dict.fromkeys((one.model, one.attack) for one, _ in known))
     if len(columns) < 2:
         return None
