@@ -58,7 +58,7 @@ def meetings(grid: Grid, plan: Plan, image: ImageSpec, victims: Victims, public:
 
 
 def met_cases(found: Sequence[Meeting], records: Sequence[ImageRecord], architecture: str, public: str) -> list[Case]:
-    """Every meeting as cases, the images outermost so that a first picture comes soon."""
+    """Every meeting as cases, in the order of their images."""
     cases = (
         case
         for one in found
