@@ -14,12 +14,14 @@ from glasshouse.errors import SettingError, StudyError
 from glasshouse.files import sole_owner
 from glasshouse.models.imprinted import Imprinted
 from glasshouse.store import DATABASE_FILE, Store
+from glasshouse.studies import presets
 from glasshouse.studies.audit import Running
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.grid.plan import to_toml
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.status import status
 from glasshouse.studies.grid.targets import Lessons, School, targets_of
+from glasshouse.studies.materials import from_dataset
 from glasshouse.types import no_progress
 
 
@@ -221,3 +223,12 @@ def test_study_json_has_accuracy_beside_leakage_and_no_list_of_images(finished):
     assert all(0 <= row["accuracy"] <= 1 for row in found["rows"])
     assert {row["images"] for row in found["rows"]} == {2}
     assert (found["pending"], found["failures"]) == (0, [])
+
+
+@pytest.mark.parametrize("name", ["semsim", "lessons", "defenses"])
+def test_every_data_set_of_a_preset_has_images_to_attack_and_others_to_train_on(name, real_data):
+    grid = presets.create(name, "laptop")
+    for dataset in grid.datasets:
+        attacked = from_dataset(dataset, grid.images, grid.seed, size=None, root=real_data, download=False).images
+        assert len(attacked) == grid.images
+        assert Lessons.of(dataset, grid.training_images, grid.seed, attacked, root=real_data, download=False)
