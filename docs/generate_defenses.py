@@ -16,6 +16,8 @@ from matplotlib.figure import Figure
 from page_tables import table
 from PIL import Image
 
+from glasshouse.attacks import attacks
+from glasshouse.registry import parse_spec
 from glasshouse.reports.grid_balance import WAITING, Balance, balances, number, percent, shown, strongest
 from glasshouse.reports.grid_balance import table as compared
 from glasshouse.reports.grid_figures import front, matrix_png, pareto_png
@@ -204,6 +206,12 @@ def older(found: dict) -> list[str]:
     ]
 
 
+def absent(found: dict) -> str:
+    """The attacks that ship and are not in the plan."""
+    planned = {parse_spec(meant_for(row)[1])[0] for row in found["settings"]["attacks"]}
+    return ", ".join(name for name in attacks.names() if name not in planned)
+
+
 def page() -> str:
     """The page from the export alone."""
     found = json.loads(FILE.read_text())
@@ -237,7 +245,14 @@ def page() -> str:
         f"Any attack on {model} behind {recipe}: not trained, because it would take hours."
         for model, recipe in map(meant_for, found["settings"].get("without", []))
     ]
-    text += ["## What is missing", "", MISSING, "", *(f"- {line}" for line in (*found["left_out"], *slow)), ""]
+    text += [
+        "## What is missing",
+        "",
+        MISSING.format(absent(found)),
+        "",
+        *(f"- {line}" for line in (*found["left_out"], *slow)),
+        "",
+    ]
     text += [HOW, *asked(found), "", f"Settings: {settings}.", ""]
     text += [f"Images of {one['dataset']}: {one['terms']}" for one in found["sources"]]
     return "\n".join(text) + "\n"
@@ -246,14 +261,13 @@ def page() -> str:
 INTRODUCTION = """# Every defense beside one another
 
 Made by `docs/generate_defenses.py` from the file beside this page, which comes from
-`glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Six small networks, so that every attack on
-what one client shares meets one that it is made for. Each is trained behind a defense, then shares gradients behind the
-same defense, and the attacks try to see the private images. Attacks that have something to tune were tuned for this
-very network and defense, on two images of the same data set that nobody attacks and no network was trained on;
-[learned](../attacks/learned.md) learned from 2,000 images of CIFAR-100, made grey for faces. A defense stands where the
-strongest attack puts it, in each column by that column. Intervals are 95 %, over images. One seed of training: another
-may change the order of neighbours. Every row is a network of its own, and one that learned less may be easier to
-invert: a defense can look leakier than none by what it does to training.
+`glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Each of its small networks is trained
+behind a defense, then shares gradients behind the same defense, and the attacks try to see the private images. Attacks
+that have something to tune were tuned for this very network and defense, on two images of the same data set that nobody
+attacks and no network was trained on; attacks that learn from public images had those that the settings below name. A
+defense stands where the strongest attack puts it, in each column by that column. Intervals are 95 %, over images. One
+seed of training: another may change the order of neighbours. Every row is a network of its own, and one that learned
+less may be easier to invert: a defense can look leakier than none by what it does to training.
 
 ![What every attack saw behind every defense](defenses-grid.png)
 
@@ -261,8 +275,8 @@ The share of images that each attack saw through each network. An empty cell is 
 network that would take too long to train behind that defense.
 """
 
-MISSING = """Of the attacks that ship, the [GAN](gan.md) is not in the plan: it takes part in a federation. Cells that
-stay empty, and why:"""
+MISSING = """Of the attacks that ship, these are not in this study: {}. (The [GAN](gan.md) takes part in a federation.)
+Cells that stay empty, and why:"""
 
 FRONT = """Accuracy against leakage, of the networks that several attacks were tried on."""
 
