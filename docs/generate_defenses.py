@@ -264,10 +264,11 @@ Made by `docs/generate_defenses.py` from the file beside this page, which comes 
 `glasshouse study new DIR --preset defenses` and `glasshouse study run DIR`. Each of its small networks is trained
 behind a defense, then shares gradients behind the same defense, and the attacks try to see the private images. Attacks
 that have something to tune were tuned for this very network and defense, on two images of the same data set that nobody
-attacks and no network was trained on; attacks that learn from public images had those that the settings below name. A
-defense stands where the strongest attack puts it, in each column by that column. Intervals are 95 %, over images. One
-seed of training: another may change the order of neighbours. Every row is a network of its own, and one that learned
-less may be easier to invert: a defense can look leakier than none by what it does to training.
+attacks and no network was trained on; attacks that learn from public images had those that the settings below name, or
+crops of photographs where they name none. A defense stands where the strongest attack puts it, in each column by that
+column. Intervals are 95 %, over images. One seed of training: another may change the order of neighbours. Every row is
+a network of its own, and one that learned less may be easier to invert: a defense can look leakier than none by what it
+does to training.
 
 ![What every attack saw behind every defense](defenses-grid.png)
 

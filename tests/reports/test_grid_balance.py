@@ -131,6 +131,13 @@ def test_every_attack_on_every_defense_has_its_cell(attacked_twice):
     assert matrix_png(found).startswith(b"\x89PNG")
 
 
+def test_a_network_that_met_one_attack_of_several_alone_is_told(attacked_twice):
+    lone = {**setup("none", "none"), "model": "other", **value(0.0), "accuracy": 0.5}
+    first, second = advice({**attacked_twice, "identified": [*attacked_twice["identified"], lone]})
+    assert "Only" not in " ".join(first.sentences)
+    assert "Only a was tried here: another attack may see what it did not." in second.sentences
+
+
 def test_one_attack_alone_makes_no_table(results):
     assert matrix(balances(results)) == ""
     assert matrix_png(balances(results)) == b""

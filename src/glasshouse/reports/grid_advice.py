@@ -166,11 +166,9 @@ def advice(results: JSON) -> list[Advice]:
 
 def _lone(results: JSON, dataset: str, model: str) -> Iterator[str]:
     """That a network met one attack alone, where the study has more of them."""
-    attacks = {(one["dataset"], one["model"]): set[str]() for one in results["identified"]}
-    for one in results["identified"]:
-        attacks[one["dataset"], one["model"]].add(one["attack"])
-    own = attacks.get((dataset, model), set())
-    if len(own) == 1 < len(set().union(*attacks.values())):
+    every = {one["attack"] for one in results["identified"]}
+    own = {one["attack"] for one in results["identified"] if (one["dataset"], one["model"]) == (dataset, model)}
+    if len(own) == 1 < len(every):
         yield f"Only {own.pop().partition(':')[0]} was tried here: another attack may see what it did not."
 
 

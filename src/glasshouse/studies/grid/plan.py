@@ -58,22 +58,11 @@ class Grid:
 
     def __post_init__(self) -> None:
         checks.at_least("epochs", self.epochs, 1)
-        for name in (
-            "datasets",
-            "models",
-            "recipes",
-            "checkpoints",
-            "seeds",
-            "attacks",
-            "defenses",
-            "metrics",
-            "without",
-        ):
-            values = getattr(self, name)
-            if not values and name != "without":
+        for name in ("datasets", "models", "recipes", "checkpoints", "seeds", "attacks", "defenses", "metrics"):
+            if not getattr(self, name):
                 raise SettingError(f"There are no {name}: name at least one.")
-            if len(set(values)) < len(values):
-                raise SettingError(f"{name} names {_twice(values)} twice: write it once.")
+            self._refuse_repeated(name)
+        self._refuse_repeated("without")
         if self.paired and len(self.recipes) != len(self.defenses):
             raise SettingError(
                 f"paired wants as many recipes as defenses, but there are {len(self.recipes)} and {len(self.defenses)}."
@@ -93,6 +82,12 @@ class Grid:
         self._refuse_exceptions()
         for model in self.models:
             self.audit(self.datasets[0], model)
+
+    def _refuse_repeated(self, name: str) -> None:
+        """A list that names something twice is refused."""
+        values = getattr(self, name)
+        if len(set(values)) < len(values):
+            raise SettingError(f"{name} names {_twice(values)} twice: write it once.")
 
     def _refuse_attacks(self) -> None:
         """Attacks on models that are not in the plan would never run, and models without attacks never be attacked."""

@@ -54,7 +54,7 @@ ATTACKS = (
 
 
 def laptop() -> Grid:
-    """About five hours of one core: six small networks, on colour images and on faces.
+    """Six small networks, on colour images and on faces: hours, which a dry run estimates.
 
     Without batch norm and with smooth activations, undefended images are recognisable after few steps; the gentle
     rate keeps networks from saturating, and few hidden units keep Soteria, which asks for the derivative of each,
