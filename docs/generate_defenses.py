@@ -18,7 +18,17 @@ from PIL import Image
 
 from glasshouse.attacks import attacks
 from glasshouse.registry import parse_spec
-from glasshouse.reports.grid_balance import WAITING, Balance, balances, number, percent, shown, strongest
+from glasshouse.reports.grid_balance import (
+    NOTHING,
+    WAITING,
+    Balance,
+    as_planned,
+    balances,
+    number,
+    percent,
+    shown,
+    strongest,
+)
 from glasshouse.reports.grid_balance import table as compared
 from glasshouse.reports.grid_figures import front, matrix_png, pareto_png
 from glasshouse.studies.grid.lines import lines
@@ -35,6 +45,10 @@ KEPT = (
     "training_batch",
     "lr",
     "images",
+    "batch",
+    "batchnorm",
+    "labels",
+    "tune",
     "attacks",
     "without",
     "public",
@@ -83,26 +97,28 @@ def export(study: Path) -> None:
         "margins": MARGINS,
     }
     FILE.write_text(json.dumps(content, indent=0, allow_nan=False) + "\n")
-    FILE.with_suffix(".png").write_bytes(pareto_png([one for one in found if one.model in _attacked(found)]))
+    several = _attacked(found)
+    FILE.with_suffix(".png").write_bytes(pareto_png([one for one in found if one.model in several]))
     GRID.write_bytes(matrix_png(found))
     PICTURES.write_bytes(draw_pictures(study))
 
 
 def _attacked(found: list[Balance]) -> set[str]:
     """The networks that several attacks were tried on, which one picture has room for."""
-    attacks = {
-        one.model: {other.attack for other in found if other.model == one.model and other.attack} for one in found
-    }
-    return {model for model, names in attacks.items() if len(names) > 1}
+    met: dict[str, set[str]] = {}
+    for one in found:
+        met.setdefault(one.model, set()).update([one.attack] if one.attack else [])
+    return {model for model, names in met.items() if len(names) > 1}
 
 
 def draw_pictures(study: Path) -> bytes:
     """The first image of each data set, and what was seen of it behind some defenses: 24 thumbnails at most.
 
-    Of several networks behind a defense that is shown through which most was seen, first by *seen*, then by SemSim.
+    Of several networks behind a defense that is shown through which most was seen, first by *seen*, then by SemSim. Who
+    does more than watch an ordinary federation is left out, for a prepared network shows what no other would.
     """
     found = lines(study)
-    ranked = sorted(strongest(balances(read_results(study))), key=_leak)
+    ranked = sorted(strongest([one for one in balances(read_results(study)) if one.curious]), key=_leak)
     strong = {(one.dataset, one.defense): (one.model, one.attack) for one in ranked}
     datasets = list(dict.fromkeys(one.dataset for one in found))
     figure = Figure(figsize=(1 + len(SHOWN), 1.25 * len(datasets) + 0.3), layout="constrained")
@@ -140,8 +156,12 @@ def by_attack(found: list[Balance]) -> list[str]:
     if len(attacks) < 2:
         return []
     cells = {(one.defense, one.attack): f"{percent(one.seen)}, {number(one.metrics.get(SEMSIM))}" for one in found}
+    unfit = {(one.defense, attack): NOTHING for one in found for attack in one.unfit}
     defenses = dict.fromkeys(one.defense for one in found)
-    rows = [[defense, *(cells.get((defense, attack), WAITING) for attack in attacks)] for defense in defenses]
+    rows = [
+        [defense, *(cells.get((defense, one), unfit.get((defense, as_planned(one)), WAITING)) for one in attacks)]
+        for defense in defenses
+    ]
     return ["Seen, and SemSim, by attack:", "", *table(["defense", *attacks], rows), ""]
 
 
@@ -161,13 +181,18 @@ def sentences(every: list[Balance], found: list[Balance]) -> list[str]:
     bare = next((one for one in found if one.defense == UNDEFENDED), None)
     if bare is not None and bare.seen is not None:
         told.append(f"Undefended, {bare.cells()[1]} of the images were seen at an accuracy of {bare.cells()[0]}.")
-    attacked = {one.defense: one for one in found if one.metrics.get(SEMSIM) and one.accuracy}
+    fewer = [one.defense for one in found if bare is not None and set(one.unfit) - set(bare.unfit)]
+    attacked = {
+        one.defense: one for one in found if one.metrics.get(SEMSIM) and one.accuracy and one.defense not in fewer
+    }
     best = front([(one.accuracy["mean"], -one.metrics[SEMSIM]["mean"]) for one in attacked.values()])
     names = [
         name for name, one in attacked.items() if (one.accuracy["mean"], -one.metrics[SEMSIM]["mean"]) in set(best)
     ]
     if names and len(tried) > 1:
         told.append(f"Nothing beats these in accuracy and SemSim at once: {', '.join(names)}.")
+    if fewer:
+        told.append(f"Not compared, because fewer attacks fit behind them than undefended: {', '.join(fewer)}.")
     asked = [one for one in found if one.auc]
     if asked:
         sure = ", ".join(one.defense for one in asked if one.auc["low"] > 0.5) or "none"
@@ -272,8 +297,10 @@ does to training.
 
 ![What every attack saw behind every defense](defenses-grid.png)
 
-The share of images that each attack saw through each network. An empty cell is an attack that does not fit, or a
-network that would take too long to train behind that defense.
+The share of images that each attack saw through each network. A cell is empty where the attack does not fit, the
+network would take too long to train behind that defense, or the attack failed or is still to come; the end of this page
+names them. Columns with a star have another adversary, and do not compare with the rest: one who prepares the network,
+or who serves a vertical federation.
 """
 
 MISSING = """Of the attacks that ship, these are not in this study: {}. (The [GAN](gan.md) takes part in a federation.)
@@ -284,7 +311,7 @@ FRONT = """Accuracy against leakage, of the networks that several attacks were t
 PICTURED = """![What was seen of one image of each data set](defenses-pictures.png)
 
 The first attacked image of each data set, and what the strongest attack made of it behind some defenses, on the network
-through which most was seen."""
+through which most was seen; adversaries who do more than watch an ordinary federation are left out here."""
 
 HOW = """## How each column is measured
 

@@ -11,7 +11,6 @@ from glasshouse import data, defenses, models
 from glasshouse.attacks import attacks
 from glasshouse.errors import ModelError, SettingError, UnknownNameError
 from glasshouse.metrics import create as create_metric
-from glasshouse.models.held import learning
 from glasshouse.studies.assignment import assigned
 from glasshouse.training import Recipe, fit
 from glasshouse.types import ImageSpec, Observation, Reconstruction, SharedUpdate
@@ -167,7 +166,7 @@ def test_the_server_sends_its_block_anew_so_that_a_trained_network_is_read_as_we
     model = models.create("imprinted:skip=true", ImageSpec(3, 16, 16, 10))
     fresh = {name: value.clone() for name, value in model.state_dict().items()}
     recipe = Recipe(epochs=2, batch=4, lr=0.01, augment=False)
-    fit(model, small_photos, labels(len(small_photos)), recipe, learning=learning(model))
+    fit(model, small_photos, labels(len(small_photos)), recipe)
     changed = {name for name, value in model.state_dict().items() if not torch.equal(value, fresh[name])}
     assert changed == {name for name in fresh if name.startswith("network.1.")}
     result = attack(model, observe(model, small_photos[:1], labels(1)))

@@ -51,6 +51,14 @@ def test_the_mean_of_clients_weighted_by_their_images(small, carry_out, tmp_path
         assert all(torch.equal(rounds.seen(0, n)[name], one[name]) for n, one in enumerate(trained))
 
 
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_block_that_the_server_prepared_is_sent_anew_and_the_rest_learns(small, carry_out, tmp_path, secure):
+    plan = dataclasses.replace(small, model="imprinted:skip=true,bins=8", lr=0.01, secure_aggregation=secure)
+    rounds = carry_out(plan, tmp_path)
+    changed = {name for name, value in rounds.sent(0).items() if not torch.equal(value, rounds.sent(2)[name])}
+    assert changed == {name for name in rounds.sent(0) if name.startswith("network.1.")}
+
+
 def test_the_order_of_clients_changes_nothing(small, carry_out, finished, tmp_path):
     assert same(carry_out(small, tmp_path, order=[2, 0, 1]), finished)
 

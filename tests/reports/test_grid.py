@@ -99,7 +99,9 @@ def seen(defense, mean, low, high, accuracy):
 
 def told(*found, paired=True):
     """What is advised of a study whose attacks saw so much."""
-    parts = advice({"identified": list(found), "rows": [], "targets": [], "settings": {"paired": paired}})
+    every = list(dict.fromkeys(one["defense"] for one in found))
+    settings = {"paired": paired, "recipes": every, "defenses": every}
+    parts = advice({"identified": list(found), "rows": [], "targets": [], "settings": settings})
     return [f"{part.title}: {sentence}" for part in parts for sentence in part.sentences]
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from glasshouse.reports.grid_advice import advice
-from glasshouse.reports.grid_balance import HEADS, balances, strongest, strongest_seen, table
+from glasshouse.reports.grid_balance import HEADS, balances, judged, strongest, table, unfit_at
 from glasshouse.reports.grid_figures import draw_matrix, draw_pareto, matrix, matrix_png, pareto, pareto_png, tradeoff
 
 
@@ -169,7 +169,7 @@ def test_an_attack_that_failed_earns_no_credit(attacked_twice):
     attacked_twice["identified"].append({**weak, **value(0.0), "accuracy": 0.4})
     _, hidden = strongest(balances(attacked_twice))
     assert (hidden.seen, hidden.metrics["semsim"]) == (None, None)
-    assert [one["defense"] for one in strongest_seen(attacked_twice)] == ["none"]
+    assert [setup[-1] for setup in judged(attacked_twice)] == ["none"]
     (part,) = advice(attacked_twice)
     assert [one for one in part.sentences if "csvar" in one] == [
         "Not judged, because no attack fits, or one failed or is still to come: csvar."
@@ -213,3 +213,69 @@ def test_advice_counts_the_accuracy_that_the_table_shows(results):
     results["identified"] = [{**setup("none", "none"), **bare}, {**setup("csvar", "csvar"), **of}]
     (told,) = advice(results)
     assert "csvar leaves most accuracy (40%)" in told.sentences[1]
+
+
+def unfit(recipe, defense, attack):
+    return {"dataset": "d", "model": "m", "recipe": recipe, "defense": defense, "attack": attack, "reason": "no"}
+
+
+def saw(recipe, defense, attack, share, epoch=3):
+    about = {**setup(recipe, defense), "attack": attack, "epoch": epoch, "accuracy": 0.5}
+    return {**about, "mean": share, "low": max(share - 0.05, 0.0), "high": min(share + 0.05, 1.0), "images": 8}
+
+
+def attacked(paired, seen, left_out=(), **settings):
+    """A study of two defenses, the second of which takes away what the attack "sharp" uses."""
+    both = ["none", "dp"]
+    known = {"paired": paired, "recipes": both, "defenses": both, "metrics": ["psnr"], **settings}
+    return {"settings": known, "targets": [], "rows": [], "identified": seen, "unfit": list(left_out)}
+
+
+def test_an_attack_that_does_not_fit_one_network_takes_no_other_out():
+    seen = [saw("none", "none", "sharp", 0.9), saw("none", "none", "blunt", 0.0), saw("dp", "none", "blunt", 0.0)]
+    found = attacked(False, seen, [unfit("dp", "none", "sharp")])
+    assert [(setup[2], setup[-1]) for setup in judged(found)] == [("none", "none"), ("dp", "none")]
+    (told,) = advice(found)
+    assert told.sentences[0].startswith("Do not share undefended: 90%")
+
+
+@pytest.mark.parametrize(("paired", "recipe"), [(True, "dp"), (False, "none")])
+def test_fresh_networks_are_judged_by_the_attacks_that_fit_them(paired, recipe):
+    seen = [
+        saw("none", "none", "sharp", 0.9, 0),
+        saw("none", "none", "blunt", 0.8, 0),
+        saw(recipe, "dp", "blunt", 0.1, 0),
+    ]
+    found = attacked(paired, seen, [unfit(recipe, "dp", "sharp")])
+    assert [setup[-1] for setup in judged(found)] == ["none", "dp"]
+
+
+def test_a_fresh_network_stands_for_the_first_recipe_that_is_trained():
+    seen = [saw("dp", "none", "blunt", 0.8, 0), saw("dp", "dp", "blunt", 0.1, 0)]
+    found = attacked(False, seen, [unfit("dp", "dp", "sharp")], without=["m | none"])
+    assert unfit_at(found, seen[1], "dp") == ["sharp"]
+
+
+def test_a_defense_is_not_credited_where_the_attack_that_sees_does_not_fit():
+    seen = [saw("none", "none", "sharp", 0.9), saw("none", "none", "blunt", 0.0), saw("dp", "dp", "blunt", 0.0)]
+    (told,) = advice(attacked(True, seen, [unfit("dp", "dp", "sharp")]))
+    assert told.sentences[1:] == (
+        "Nothing can be said of these, behind which no attack fits that sees undefended: dp.",
+    )
+    seen[1].update(mean=0.5, low=0.4, high=0.6)  # what it sees undefended is hidden: that much can be credited
+    (told,) = advice(attacked(True, seen, [unfit("dp", "dp", "sharp")]))
+    assert "hid more than chance explains (dp)" in told.sentences[1]
+
+
+def test_a_defense_behind_which_no_attack_fits_is_named():
+    (told,) = advice(attacked(True, [saw("none", "none", "sharp", 0.9)], [unfit("dp", "dp", "sharp")]))
+    assert told.sentences[-1] == "Not judged, because no attack fits, or one failed or is still to come: dp."
+
+
+def test_columns_of_another_adversary_are_marked(attacked_twice):
+    for one in (*attacked_twice["rows"], *attacked_twice["identified"]):
+        if one["attack"] == "weak":
+            one["threat"] = {**one["threat"], "adversary": "malicious server"}
+    (panel,) = draw_matrix(balances(attacked_twice)).axes
+    assert [one.get_text() for one in panel.get_xticklabels()] == ["a\nm", "weak*\nm"]
+    assert panel.get_xlabel() == "* weak: malicious server"

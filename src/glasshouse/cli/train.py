@@ -35,7 +35,6 @@ def train(
     from glasshouse.errors import SettingError
     from glasshouse.files import write_atomic
     from glasshouse.models import own
-    from glasshouse.models.held import learning
     from glasshouse.training import Recipe, accuracy, fit
 
     if out.suffix != ".safetensors":
@@ -60,7 +59,6 @@ def train(
             labels,
             recipe,
             client=DefendedClient(guard, rng),
-            learning=learning(network),
             progress=lambda share: progress(share * epochs, epochs),
         )
     right = accuracy(network, *test_set.batch(range(len(test_set))))

@@ -139,7 +139,8 @@ def train(plan: Federation, client: RoundClient, member: Member, received: Weigh
     samples = client.holding.in_epoch(client.first)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(member.seed("dropout", client.number))
-        loss = fit(model, samples.images, samples.targets, recipe, client=client, decay_at=())
+        every = list(model.parameters())  # also what the server will send anew: a client does not know
+        loss = fit(model, samples.images, samples.targets, recipe, client=client, decay_at=(), learning=every)
     return Trained(_shared(model, received, client), len(client.holding), loss)
 
 

@@ -15,6 +15,7 @@ from glasshouse.federated.holdings import Holding, open_pool
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Fault, Heard, Ledger, Round
 from glasshouse.functional.threads import one_thread
+from glasshouse.models.held import held
 from glasshouse.types import ImageSpec
 
 AT_ONCE = 256
@@ -65,6 +66,10 @@ class Host:
         """The weights to begin with, or to go on from."""
         number = self.first_round()
         return self.ledger.sent(number) if number else weights_of(network(self.plan, self.image))
+
+    def anew(self, mean: Weights) -> Weights:
+        """What the next round begins with: the mean, but for parts that a server sends anew."""
+        return {**mean, **held(network(self.plan, self.image))}
 
     def open_round(self, number: int, weights: Weights) -> None:
         """Write down what is sent, and start the clock."""

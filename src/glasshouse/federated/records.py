@@ -75,7 +75,7 @@ def _number(value: float | None) -> float:
 
 
 class Ledger:
-    """The ``rounds`` of a directory. A round is finished once its facts are there, and never touched again."""
+    """The ``rounds`` of a directory. A round is finished once its facts are there, and never changed again."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "rounds"
@@ -142,8 +142,8 @@ class Ledger:
         path = self.folder(number) / f"client_{client}.safetensors"
         if not path.exists():
             raise StudyError(
-                f"{path} is not there: a study keeps clients' updates of the last round alone, 'glasshouse federate' "
-                "those of all. Choose the last round, or run this federation by itself."
+                f"{path} is not there. Studies keep clients' updates of the last round alone: choose that, or run "
+                "the federation by itself with 'glasshouse federate'."
             )
         return read_tensors(path)
 

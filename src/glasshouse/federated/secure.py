@@ -210,9 +210,8 @@ class SecureFedAvg(Strategy):
     ) -> tuple[Parameters, dict[str, Any]]:
         """Add the mean change, which each result holds, to the weights that were sent."""
         mean = _tensors(list(self.weights), results[0][1].parameters)
-        self.weights = {
-            name: value + mean[name].to(value.dtype).view(value.shape) for name, value in self.weights.items()
-        }
+        moved = {name: value + mean[name].to(value.dtype).view(value.shape) for name, value in self.weights.items()}
+        self.weights = self.host.anew(moved)
         heard = [heard_of(self.roll.present[one.node_id], result.metrics.get(LOSS)) for one, result in results]
         self.heard = sorted(heard, key=lambda one: one.client)
         return _parameters(self.weights), {}

@@ -79,6 +79,6 @@ class RecordedFedAvg(FedAvg):
                 faults.append(Fault(self.roll.name(node), str(error)))
         usable.sort(key=lambda one: one[0].client)  # sums of floats depend on their order
         arrays, metrics = super().aggregate_train(server_round, [reply for _, reply in usable])
-        mean = self.sent if arrays is None else from_record(arrays)
-        self.host.close_round(number, mean, [heard for heard, _ in usable], faults, self.grid.bytes_sent)
-        return arrays, metrics
+        begun = self.sent if arrays is None else self.host.anew(from_record(arrays))
+        self.host.close_round(number, begun, [heard for heard, _ in usable], faults, self.grid.bytes_sent)
+        return to_record(begun), metrics

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse.devices import home_of
-from glasshouse.registry import Registry
+from glasshouse.registry import Registry, complete_spec
 from glasshouse.types import ImageSpec
 
 
@@ -39,6 +39,11 @@ class Architecture(ABC):
     mean: ClassVar[float] = 0.5
     std: ClassVar[float] = 0.25
     version: ClassVar[int] = 1  # counts changes that change what training makes of it
+
+    @property
+    def meaning(self) -> str:
+        """What keys of trained networks say of it: its whole SPEC, and its version where that is not the first."""
+        return complete_spec(self) + (f" v{self.version}" if self.version > 1 else "")
 
     @abstractmethod
     def build(self, image: ImageSpec) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
 
 
 class Held(nn.Module):
@@ -11,5 +11,15 @@ class Held(nn.Module):
 
 def learning(model: nn.Module) -> list[nn.Parameter]:
     """The parameters that change from round to round."""
-    held = {id(one) for part in model.modules() if isinstance(part, Held) for one in part.parameters()}
-    return [one for one in model.parameters() if id(one) not in held]
+    same = held(model)
+    return [one for name, one in model.named_parameters() if name not in same]
+
+
+def held(model: nn.Module) -> dict[str, Tensor]:
+    """The state of the parts that every round begins with, by name in the whole model."""
+    return {
+        f"{name}.{own}" if name else own: value
+        for name, part in model.named_modules()
+        if isinstance(part, Held)
+        for own, value in part.state_dict().items()
+    }

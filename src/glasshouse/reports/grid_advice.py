@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from glasshouse.reports.grid_balance import UNDEFENDED, Balance, balances, network_name, shown, strongest_seen
+from glasshouse.reports.grid_balance import (
+    UNDEFENDED,
+    Balance,
+    as_planned,
+    balances,
+    judged,
+    most_seen,
+    network_name,
+    shown,
+)
 from glasshouse.reports.view import at_fixed_settings, untuned
 from glasshouse.studies.materials import GALLERY
 from glasshouse.studies.scoring import TIMES_CHANCE
@@ -22,12 +31,14 @@ Ground = tuple[str, str]
 class Stand:
     """How one defense stands: the worst that was seen behind it, and how right networks behind it are when trained.
 
-    ``told`` is the largest share that was told apart, whatever it looks like; ``fixed`` says whether an attack was at
-    fixed settings that tuning could have changed.
+    ``bare`` is the worst that the same attacks saw undefended, None where nothing was attacked so. ``told`` is the
+    largest share that was told apart, whatever it looks like; ``fixed`` says whether an attack was at fixed settings
+    that tuning could have changed.
     """
 
     defense: str
     seen: JSON
+    bare: JSON | None
     right: float | None
     told: JSON
     fixed: bool
@@ -37,6 +48,16 @@ class Stand:
         """How right networks are, in words."""
         return "unknown" if self.right is None else f"{self.right:.0%}"
 
+    @property
+    def hides(self) -> bool:
+        """Whether its interval lies below that of undefended gradients, by the attacks that both met."""
+        return self.bare is not None and bool(self.seen["high"] < self.bare["low"])
+
+    @property
+    def untried(self) -> bool:
+        """Whether no attack that it met sees anything even undefended."""
+        return self.bare is None or self.bare["mean"] == 0
+
 
 def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
     """For each data set and model the worst case behind each defense, whatever the seed, epoch and attack.
@@ -45,26 +66,35 @@ def stands(results: JSON) -> dict[Ground, dict[str, Stand]]:
     What was attacked in fewer ways than undefended gradients, on fewer images or on fewer networks is left out: an
     attack that failed earns no credit.
     """
-    found: dict[Ground, dict[str, JSON]] = {}
-    networks: dict[tuple[Ground, str], set[tuple[object, ...]]] = {}
-    behind: dict[tuple[Ground, str], list[JSON]] = {}
-    paired = results["settings"]["paired"]
-    for one in strongest_seen(results):
-        ground = one["dataset"], one["model"]
-        behind.setdefault((ground, one["defense"]), []).append(one)
-        known = found.setdefault(ground, {}).get(one["defense"])
-        networks.setdefault((ground, one["defense"]), set()).add(_network(one, paired))
-        if known is None or one["mean"] > known["mean"]:
-            found[ground][one["defense"]] = one
-    asked, told, fixed = _accuracies(results), _told(results), _fixed(results)
-    return {
-        ground: {
-            name: Stand(name, one, _right(behind[ground, name], asked), told[(*ground, name)], (*ground, name) in fixed)
-            for name, one in own.items()
-            if _covers(networks[ground, name], networks.get((ground, UNDEFENDED), set()))
+    behind: dict[Ground, dict[str, list[JSON]]] = {}
+    for own in judged(results).values():
+        for one in own:
+            behind.setdefault((one["dataset"], one["model"]), {}).setdefault(one["defense"], []).append(one)
+    asked, paired = _accuracies(results), results["settings"]["paired"]
+    found: dict[Ground, dict[str, Stand]] = {}
+    for ground, defenses in behind.items():
+        bare = defenses.get(UNDEFENDED, [])
+        wanted = {_network(one, paired) for one in bare}
+        found[ground] = {
+            name: _stand(own, bare, asked)
+            for name, own in defenses.items()
+            if _covers({_network(one, paired) for one in own}, wanted)
         }
-        for ground, own in found.items()
-    }
+    return found
+
+
+def _stand(own: Sequence[JSON], bare: Sequence[JSON], asked: Mapping[tuple[object, ...], float | None]) -> Stand:
+    """How a defense stands by what attacks saw behind it, and by what they saw undefended."""
+    attacks = {as_planned(one["attack"]) for one in own}
+    same = [one for one in bare if as_planned(one["attack"]) in attacks]
+    return Stand(
+        defense=own[0]["defense"],
+        seen=most_seen(own),
+        bare=most_seen(same) if same else None,
+        right=_right(own, asked),
+        told=most_seen(one["told"] for one in own),
+        fixed=any(at_fixed_settings(one) for one in own),
+    )
 
 
 def _accuracies(results: JSON) -> dict[tuple[object, ...], float | None]:
@@ -78,28 +108,14 @@ def _accuracies(results: JSON) -> dict[tuple[object, ...], float | None]:
 def _right(found: Sequence[JSON], asked: Mapping[tuple[object, ...], float | None]) -> float | None:
     """How right the networks behind a defense are at the last epoch, on average; None where that is not known."""
     last = max(one["epoch"] for one in found)
-    known = [asked.get(_key(one), one["accuracy"]) for one in found if one["epoch"] == last]
-    shares = [share for share in known if share is not None]
+    known = {_key(one): asked.get(_key(one), one["accuracy"]) for one in found if one["epoch"] == last}
+    shares = [share for share in known.values() if share is not None]
     return fmean(shares) if shares else None
 
 
 def _key(one: JSON) -> tuple[object, ...]:
     name = network_name(one["recipe"], one["epoch"], one["training_seed"])
     return one["dataset"], one["model"], name, one["defense"]
-
-
-def _told(results: JSON) -> dict[tuple[str, str, str], JSON]:
-    """For each data set, model and defense the largest share of reconstructions that point to their originals."""
-    found: dict[tuple[str, str, str], JSON] = {}
-    for one in results["identified"]:
-        place = one["dataset"], one["model"], one["defense"]
-        found[place] = max(found.get(place, one["told"]), one["told"], key=lambda share: float(share["mean"]))
-    return found
-
-
-def _fixed(results: JSON) -> set[tuple[str, str, str]]:
-    """Data sets, models and defenses on which some attack was at fixed settings that tuning could have changed."""
-    return {(one["dataset"], one["model"], one["defense"]) for one in results["identified"] if at_fixed_settings(one)}
 
 
 def _network(one: JSON, paired: bool) -> tuple[object, ...]:
@@ -116,7 +132,7 @@ def _covers(own: set[tuple[object, ...]], wanted: set[tuple[object, ...]]) -> bo
 def _attacked(results: JSON) -> dict[Ground, list[str]]:
     """Every defense that something is known of, by data set and model."""
     found: dict[Ground, dict[str, None]] = {}
-    for one in (*results["rows"], *results["identified"]):
+    for one in (*results["rows"], *results["identified"], *results.get("unfit", [])):
         found.setdefault((one["dataset"], one["model"]), {})[one["defense"]] = None
     return {ground: list(names) for ground, names in found.items()}
 
@@ -189,16 +205,18 @@ def _judged(found: dict[str, Stand], paired: bool) -> Iterator[str]:
             )
         return
     yield f"Do not share undefended: {_seen(bare)} could be seen (accuracy {bare.accuracy})."
-    yield from _credited(bare, [one for name, one in found.items() if name != UNDEFENDED], paired)
+    yield from _credited([one for name, one in found.items() if name != UNDEFENDED], paired)
 
 
-def _credited(bare: Stand, others: list[Stand], paired: bool) -> Iterator[str]:
-    """A defense is credited only where its interval lies below that of the undefended gradient.
+def _credited(others: list[Stand], paired: bool) -> Iterator[str]:
+    """A defense is credited only where attacks saw something undefended, and its interval lies below that.
 
     Which leaves most accuracy can be asked only where each defense has networks that were trained behind it.
     """
-    hides = [one for one in others if _hides(one, bare)]
-    unclear = [one for one in others if one not in hides and one.seen["mean"] < bare.seen["mean"]]
+    untried = [one for one in others if one.untried]
+    tried = [one for one in others if not one.untried]
+    hides = [one for one in tried if one.hides]
+    unclear = [one for one in tried if one.bare and not one.hides and one.seen["mean"] < one.bare["mean"]]
     if hides:
         caveat = untuned(any(one.fixed for one in hides))
         best = max(hides, key=lambda one: (one.right or 0.0) if paired else -one.seen["mean"])
@@ -207,20 +225,17 @@ def _credited(bare: Stand, others: list[Stand], paired: bool) -> Iterator[str]:
             f"Of the defenses that hid more than chance explains ({_names(hides)}), {best.defense} {good}; "
             f"{_seen(best)} could still be seen{caveat}."
         )
-    elif others:
+    elif tried:
         yield "No defense here hid more than chance explains: attack more images, or defend harder."
     if unclear:
         yield f"There are too few images to tell whether these helped: {_names(unclear)}."
-
-
-def _hides(one: Stand, bare: Stand) -> bool:
-    return bool(one.seen["high"] < bare.seen["low"])
+    if untried:
+        yield f"Nothing can be said of these, behind which no attack fits that sees undefended: {_names(untried)}."
 
 
 def _caveats(found: dict[str, Stand], probed: Sequence[Balance]) -> Iterator[str]:
     """What leaks all the same behind defenses that hid images from attacks on gradients."""
-    bare = found.get(UNDEFENDED)
-    hides = {name for name, one in found.items() if bare and _hides(one, bare)}
+    hides = {name for name, one in found.items() if one.hides}
     linked = {one.defense: one.identified for one in probed if one.identified and one.identified["mean"] > HALF}
     members = {one.defense: one.auc for one in probed if one.auc and one.auc["low"] > HALF}
     links = [f"{name} ({value['mean']:.0%})" for name, value in linked.items() if name in hides]

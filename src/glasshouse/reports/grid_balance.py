@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from glasshouse.attacks.base import InversionAttack
 from glasshouse.functional.intervals import share_interval
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
@@ -41,7 +42,7 @@ class Balance:
     Values have ``mean``, ``low`` and ``high``. A network can be asked about images as they are or protected as it
     learned from them: ``accuracy`` and ``auc`` are those of the way that makes each larger. ``linkable`` says whether
     images leave the client changed, so that there is something to link. Attacks of the plan that are ``unfit`` cannot
-    work here, and where no other is planned it is ``hopeless`` to wait for one.
+    work here, and where no other is planned it is ``hopeless`` to wait for one. ``adversary`` is who attacks.
     """
 
     dataset: str
@@ -63,6 +64,12 @@ class Balance:
     seconds: JSON | None
     unfit: Sequence[str] = ()
     hopeless: bool = False
+    adversary: str = ""
+
+    @property
+    def curious(self) -> bool:
+        """Whether whoever attacks follows the protocol of an ordinary federation."""
+        return self.adversary in ("", InversionAttack.adversary)
 
     def cells(self) -> list[str]:
         """The values under ``HEADS``, then one for each metric."""
@@ -136,8 +143,8 @@ def strongest(found: Sequence[Balance]) -> list[Balance]:
     return [_worst(own) if setup in full else _unknown(own[0]) for setup, own in setups.items()]
 
 
-def strongest_seen(results: JSON) -> list[JSON]:
-    """Of every network behind its defense the share that the best attack saw, where all were done."""
+def judged(results: JSON) -> dict[Setup, list[JSON]]:
+    """What each attack saw of every network behind its defense, where all were done that fit."""
     setups: dict[Setup, list[JSON]] = {}
     for one in results["identified"]:
         setups.setdefault((*network_of(one), one["defense"]), []).append(one)
@@ -147,7 +154,12 @@ def strongest_seen(results: JSON) -> list[JSON]:
             for setup, own in setups.items()
         }
     )
-    return [max(own, key=lambda one: float(one["mean"])) for setup, own in setups.items() if setup in full]
+    return {setup: own for setup, own in setups.items() if setup in full}
+
+
+def most_seen(found: Iterable[JSON]) -> JSON:
+    """The share by the attack that saw most."""
+    return max(found, key=lambda one: float(one["mean"]))
 
 
 def complete(done: Mapping[Setup, Mapping[str, float]]) -> set[Setup]:
@@ -160,21 +172,31 @@ def complete(done: Mapping[Setup, Mapping[str, float]]) -> set[Setup]:
     for setup, attacks in done.items():
         if setup[-1] == UNDEFENDED:
             known = wanted.setdefault(setup[:2], {})
-            known.update(
-                {as_planned(name): max(count, known.get(as_planned(name), 0)) for name, count in attacks.items()}
-            )
+            for name, count in attacks.items():
+                if math.isfinite(count):  # what cannot work on one network may on another
+                    known[as_planned(name)] = max(count, known.get(as_planned(name), 0))
     return {setup for setup, attacks in done.items() if _covers(attacks, wanted.get(setup[:2], {}))}
 
 
 def unfit_at(results: JSON, network: JSON, defense: str) -> list[str]:
-    """The attacks that cannot work on a network behind a defense; what is fresh is as the first recipe begins it."""
-    place = network["dataset"], network["model"], defense
+    """The attacks that cannot work on a network behind a defense."""
+    recipe = network["recipe"] if network["epoch"] else _begun(results["settings"], network["model"], defense)
+    place = network["dataset"], network["model"], recipe, defense
     return [
         one["attack"]
         for one in results.get("unfit", [])
-        if (one["dataset"], one["model"], one["defense"]) == place
-        and one["recipe"] == (network["recipe"] if network["epoch"] else results["settings"]["recipes"][0])
+        if (one["dataset"], one["model"], one["recipe"], one["defense"]) == place
     ]
+
+
+def _begun(settings: JSON, model: str, defense: str) -> str:
+    """The recipe whose networks a fresh one stands for: the first that the model is trained by behind a defense."""
+    left_out = [meant_for(row) for row in settings.get("without", [])]
+    return next(
+        str(recipe)
+        for recipe in settings["recipes"]
+        if (model, recipe) not in left_out and defense in _defenses(settings, recipe)
+    )
 
 
 def _done(unfit: Iterable[str], images: Mapping[str, int]) -> dict[str, float]:
@@ -294,7 +316,7 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
         for model, spec in map(meant_for, results["settings"].get("attacks", []))
         if model in (None, target["model"])
     }
-    for attack, batchnorm in setups or {("", ""): {}}:
+    for (attack, batchnorm), first in (setups or {("", ""): {}}).items():
         own = [
             [one for one in results.get(part, []) if _is(one, name, defense, attack, batchnorm)]
             for part in ("rows", "identified", "spent")
@@ -321,6 +343,7 @@ def _balances(results: JSON, probes: _Probes, target: JSON, epoch: int, defense:
             seconds=next((one["seconds"] for one in spent), None),
             unfit=unfit,
             hopeless=bool(planned) and planned <= set(unfit),
+            adversary=first.get("threat", {}).get("adversary", ""),
         )
 
 

@@ -10,11 +10,12 @@ from typing import Any
 from glasshouse.metrics import metrics
 from glasshouse.registry import parse_spec
 from glasshouse.reports.figures import INK, MARKERS, THEME, svg
-from glasshouse.reports.grid_balance import Balance, as_planned, leakage, strongest, strongest_seen
+from glasshouse.reports.grid_balance import Balance, as_planned, judged, leakage, most_seen, strongest
 from glasshouse.types import JSON
 
 ACROSS = 2  # panels in a line
 LINES = ("-", "--", ":")
+STAR = "*"  # marks a column whose adversary is another
 
 Point = tuple[float, float]
 #: How leaky a setup is by one measure, with its interval; None where that was not measured.
@@ -26,7 +27,7 @@ def tradeoff(results: JSON) -> str:
 
     Data sets and models have panels of their own: an accuracy on one says nothing of another.
     """
-    points = [one for one in strongest_seen(results) if one["accuracy"] is not None]
+    points = [one for one in map(most_seen, judged(results).values()) if one["accuracy"] is not None]
     if not points:
         return ""
     import matplotlib as mpl
@@ -140,7 +141,8 @@ def matrix_png(found: Sequence[Balance]) -> bytes:
 def draw_matrix(found: Sequence[Balance]) -> Any:
     """A panel for each data set: a line for each defense, a column for each attack on a model, the share seen in each.
 
-    Of several networks behind a defense that counts through which most was seen.
+    Of several networks behind a defense that counts through which most was seen. Columns of adversaries who do more
+    than watch are marked, for they do not compare with the others.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
@@ -172,12 +174,12 @@ def draw_matrix(found: Sequence[Balance]) -> Any:
         axes.set_yticks(range(len(defenses)), defenses, fontsize=8)
         axes.set_title(f"{dataset}: images seen", fontsize=10)
         axes.tick_params(length=0)
-    names = list(
-        map(
-            "\n".join,
-            zip(_short([attack for _, attack in columns]), _short([model for model, _ in columns]), strict=True),
-        )
-    )
+    others = {(one.model, one.attack): one.adversary for one, _ in known if not one.curious}
+    stars = [STAR if column in others else "" for column in columns]
+    models, attacks = (_short(specs) for specs in zip(*columns, strict=True))
+    names = [f"{attack}{star}\n{model}" for attack, star, model in zip(attacks, stars, models, strict=True)]
+    told = [f"{attack}: {others[column]}" for attack, column in zip(attacks, columns, strict=True) if column in others]
+    panels[-1].set_xlabel(f"{STAR} {'; '.join(dict.fromkeys(told))}" if told else "", fontsize=8)
     panels[-1].set_xticks(range(len(columns)), names, fontsize=8, rotation=40, ha="right", rotation_mode="anchor")
     return figure
 

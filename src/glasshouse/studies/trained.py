@@ -145,7 +145,7 @@ def identity(model: str, spec: ImageSpec) -> str:
         if Path(file).is_file():
             return f"{factory} {hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
         return model
-    return f"{complete_spec(models.models.create(model))} {spec}"
+    return f"{models.models.create(model).meaning} {spec}"
 
 
 def train(targets: Sequence[Trained], minutes: float | None, progress: RunProgress) -> int:

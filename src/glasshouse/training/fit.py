@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from glasshouse import checks, devices
 from glasshouse.errors import ModelError
 from glasshouse.functional.layout import planar
+from glasshouse.models import held
 from glasshouse.training.client import Client, Samples
 from glasshouse.types import Progress, no_progress
 
@@ -58,7 +59,7 @@ def fit(
 
     The client's defense sees the images first and augmentation comes after it, as where images are protected
     before they reach the machine that trains. The learning rate is divided by ten after these shares of the epochs.
-    Of the parameters only those that are ``learning`` change, all where nobody names any.
+    Of the parameters only those that are ``learning`` change, all but those of held parts where nobody names any.
     ``after_epoch`` is told how many epochs are over, for who keeps or tries the model on its way.
     """
     client = client or Client()
@@ -91,7 +92,7 @@ def _fit(
     images, labels, classes, device = samples.images, samples.targets, samples.classes, devices.home_of(model)
     rng = torch.Generator().manual_seed(recipe.seed)
     optimizer = torch.optim.SGD(
-        list(model.parameters()) if learning is None else learning,
+        held.learning(model) if learning is None else learning,
         lr=recipe.lr,
         momentum=recipe.momentum,
         nesterov=recipe.momentum > 0,

@@ -49,7 +49,7 @@ def test_updates_of_the_last_round_are_kept_and_all_global_models(study):
     ledger = Ledger(folder)
     assert len(ledger.finished()) == 2
     assert ledger.seen(1, 0)
-    with pytest.raises(StudyError, match="keeps clients' updates of the last round alone"):
+    with pytest.raises(StudyError, match="keep clients' updates of the last round alone"):
         ledger.seen(0, 0)
 
 

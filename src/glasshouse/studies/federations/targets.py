@@ -77,7 +77,7 @@ class Target:
             if name not in AS_WRITTEN and name != PATIENCE
         }
         guard = defenses.create(plan.defense)
-        specs = [complete_spec(models.models.create(plan.model)), complete_spec(splits.create(plan.split))]
+        specs = [models.models.create(plan.model).meaning, complete_spec(splits.create(plan.split))]
         return [plain, self.data, *specs, guard.complete_spec, list(guard.versions)]
 
     def _asking(self) -> list[object]:

@@ -69,16 +69,15 @@ def met_cases(found: Sequence[Meeting], records: Sequence[ImageRecord], architec
 
 def told(grid: Grid, unfit: Sequence[Unfit]) -> tuple[str, ...]:
     """Where attacks cannot work, and why: on a model, or only with some data sets or behind some defenses."""
-    places: dict[tuple[str, str, str], set[tuple[str, str]]] = {}
+    places: dict[tuple[str, str, str, str], set[tuple[str, str]]] = {}
     for one in unfit:
-        places.setdefault((one.attack, one.model, one.dataset), set()).add((one.recipe, one.defense))
-    alike: dict[tuple[str, str, frozenset[tuple[str, str]]], list[str]] = {}
-    for (attack, model, dataset), pairs in places.items():
-        alike.setdefault((attack, model, frozenset(pairs)), []).append(dataset)
-    reasons = {(one.attack, one.model, one.dataset): one.reason for one in reversed(unfit)}
+        places.setdefault((one.attack, one.model, one.reason, one.dataset), set()).add((one.recipe, one.defense))
+    alike: dict[tuple[str, str, str, frozenset[tuple[str, str]]], list[str]] = {}
+    for (attack, model, reason, dataset), pairs in places.items():
+        alike.setdefault((attack, model, reason, frozenset(pairs)), []).append(dataset)
     return tuple(
-        f"{attack} on {_where(grid, model, datasets, pairs)}: {reasons[attack, model, datasets[0]]}"
-        for (attack, model, pairs), datasets in alike.items()
+        f"{attack} on {_where(grid, model, datasets, pairs)}: {reason}"
+        for (attack, model, reason, pairs), datasets in alike.items()
     )
 
 

@@ -144,7 +144,7 @@ def _part(opened: Opened, subject: Subject, model: str, choices: Choices) -> Unt
     grid, held = opened.grid, opened.materials[subject.dataset].public_count
     victims = {recipes: list(_victims(opened, subject, model, recipes)) for recipes, _ in grid.pairings()}
     met = meetings(grid, plan, subject.image, victims, held)
-    _tell_surprises(opened, model, met)
+    _tell_surprises(opened, subject.dataset, model, met)
     if plan.memory is not None and any(victims.values()):
         audited = audited_networks(plan, [victim.model for own in victims.values() for victim in own])
         fitting = images_at_once(audited, subject.image, plan.memory)
@@ -156,12 +156,12 @@ def _part(opened: Opened, subject: Subject, model: str, choices: Choices) -> Unt
     return Untuned(expanded, _practice(opened, subject, plan) if plan.tune else None)
 
 
-def _tell_surprises(opened: Opened, model: str, met: Sequence[Meeting]) -> None:
+def _tell_surprises(opened: Opened, dataset: str, model: str, met: Sequence[Meeting]) -> None:
     """Say which attacks a trained network refuses that fresh ones did not."""
-    known = {one.attack for one in opened.unfit if one.model == model}
+    known = {(one.defense, one.attack) for one in opened.unfit if (one.dataset, one.model) == (dataset, model)}
     for one in met:
         for name, error in one.suitable.refused.items():
-            if name not in known:
+            if not known.issuperset((defense, name) for defense in one.plan.defenses):
                 log.warning("Left out: %s on %s, %s: %s", name, model, one.victim.round, error)
 
 
@@ -177,17 +177,21 @@ def _practice(opened: Opened, subject: Subject, plan: Plan) -> Public:
 
 
 def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[str]) -> Iterator[Victim]:
-    """Every checkpoint of every network of a model trained by recipes; what is fresh is there once for a seed."""
+    """Every checkpoint of every network of a model trained by recipes; what is fresh is there once for a seed.
+
+    A fresh network is that of the first recipe, which may not be trained yet: another may begin with another.
+    """
     facts = {record.key: record.outcome for record in opened.store.targets() if record.state == "done"}
     rounds: set[str] = set()
     for target in opened.targets:
-        asked = (target.dataset, target.model) == (subject.dataset, model) and target.recipe in recipes
-        if not asked or target.key() not in facts:
+        if (target.dataset, target.model) != (subject.dataset, model) or target.recipe not in recipes:
             continue
         for epoch in target.checkpoints:
             if target.round(epoch) in rounds:
                 continue
             rounds.add(target.round(epoch))
+            if target.key() not in facts:
+                continue
             name = facts[target.key()]["weights"][str(epoch)]
             network = trained_network(model, subject.image, weights_file(opened.directory, name))
             yield Victim(target.round(epoch), network.eval(), name)

@@ -21,8 +21,6 @@ from glasshouse.defenses import DefendedClient, Defense
 from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
-from glasshouse.models.held import learning
-from glasshouse.registry import complete_spec
 from glasshouse.studies.grid.plan import FRESH, Grid
 from glasshouse.studies.materials import unlike
 from glasshouse.training import Recipe, accuracy, fit
@@ -244,7 +242,6 @@ class School:
             labels,
             recipe,
             client=client,
-            learning=learning(network),
             after_epoch=keep,
             progress=progress,
         )
@@ -266,12 +263,6 @@ def spellings_of(facts: JSON) -> list[str]:
     return list(facts.get(SPELLINGS, [facts["dataset"]]))
 
 
-def _architecture(model: str) -> str:
-    """What a network's key says of its model: the whole SPEC, and the version where that is not the first."""
-    found = models.models.create(model)
-    return complete_spec(found) + (f" v{found.version}" if found.version > 1 else "")
-
-
 def targets_of(grid: Grid, lessons: Mapping[str, Lessons]) -> list[Target]:
     """Every network of a plan; what cannot be built or trained is refused."""
     found = [
@@ -284,7 +275,7 @@ def targets_of(grid: Grid, lessons: Mapping[str, Lessons]) -> list[Target]:
             checkpoints=tuple(sorted(grid.checkpoints)),
             lr=grid.lr,
             batch=grid.training_batch,
-            architecture=_architecture(model),
+            architecture=models.models.create(model).meaning,
             lessons=lessons[dataset].digest,
         )
         for dataset in grid.datasets

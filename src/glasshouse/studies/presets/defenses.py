@@ -60,7 +60,8 @@ def laptop() -> Grid:
     rate keeps networks from saturating, and few hidden units keep Soteria, which asks for the derivative of each,
     within minutes. Where there are many it is left out: one such network on colour images takes 9 hours of one core
     (R-GAP's, 3,200 units) or 1.3 (the prepared one, 768 units), by the time of one step. Attacks that have something
-    to tune are tuned on two public images; CAFE's weight of features was chosen on four, undefended.
+    to tune are tuned on two images of the data set that nobody attacks and no network was trained on; CAFE's weight of
+    features was chosen on four public ones, undefended.
     """
     return Grid(
         title="Defenses, laptop scale",
