@@ -10,7 +10,7 @@ import torch
 from tests.small_grid import SMALL
 
 from glasshouse import data
-from glasshouse.errors import SettingError, StudyError
+from glasshouse.errors import ModelError, SettingError, StudyError
 from glasshouse.files import sole_owner
 from glasshouse.models.imprinted import Imprinted
 from glasshouse.store import DATABASE_FILE, Store
@@ -61,6 +61,24 @@ def test_a_fresh_network_is_attacked_once_whatever_the_recipes(finished):
     rounds = [one.described["round"] for one in records(finished, "cases")]
     assert rounds.count("fresh, seed 0") == 4  # two images of two data sets
     assert len(rounds) == 12
+
+
+def test_a_fresh_network_waits_for_that_of_the_first_recipe(grid, tmp_path, monkeypatch):
+    """Another recipe may begin with another network, and a study that goes on must not have attacked that."""
+    real = School.perform
+
+    def fail_first(school, task, progress):
+        if task[0].recipe == "none":
+            raise ModelError("not today")
+        return real(school, task, progress)
+
+    one = replace(grid, datasets=("digits:size=16",))
+    with monkeypatch.context() as patched:
+        patched.setattr(School, "perform", fail_first)
+        carry_out(one, tmp_path, Running())
+    assert not any(case.described["round"].startswith("fresh") for case in records(tmp_path, "cases"))
+    carry_out(one, tmp_path, Running())
+    assert any(case.described["round"].startswith("fresh") for case in records(tmp_path, "cases"))
 
 
 def test_damaged_weights_are_trained_again_to_the_same_result(grid, study):
