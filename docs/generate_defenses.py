@@ -168,8 +168,8 @@ def by_attack(found: list[Balance]) -> list[str]:
 def blind(found: list[Balance]) -> list[str]:
     """Attacks that saw nothing even undefended: what they did not see behind a defense is no merit of it."""
     names = [one.attack for one in found if one.defense == UNDEFENDED and one.seen and one.seen["mean"] == 0]
-    words = "saw nothing of undefended images either, and so say nothing of any defense on this network"
-    return [f"{', '.join(names)} {words}.", ""] if names else []
+    words = "What these do not see behind a defense is no merit of it, for they saw nothing of undefended images"
+    return [f"{words}: {', '.join(names)}.", ""] if names else []
 
 
 def sentences(every: list[Balance], found: list[Balance]) -> list[str]:
@@ -199,8 +199,8 @@ def sentences(every: list[Balance], found: list[Balance]) -> list[str]:
         told.append(f"Members can be told from others (the interval of the AUC lies above 0.5) behind: {sure}.")
     sought = [one for one in found if one.identified]
     if sought:
-        linked = ", ".join(one.defense for one in sought if one.identified["mean"] > 0.5) or "none"
-        told.append(f"More than half of the protected images are found in a gallery behind: {linked}.")
+        linked = ", ".join(one.defense for one in sought if one.identified["mean"] >= 0.5) or "none"
+        told.append(f"Half or more of the protected images are found in a gallery behind: {linked}.")
     return [f"- {one}" for one in told] + [""]
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from glasshouse.cli.main import app
 from glasshouse.cli.study_tables import duration
-from glasshouse.errors import StudyError
+from glasshouse.errors import GlasshouseError, StudyError
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.federations.results import SCHEMA
 from glasshouse.studies.grid.plan import to_toml
@@ -82,6 +82,27 @@ def test_the_dry_run_counts_and_leaves_nothing_behind(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
 
 
+def test_the_dry_run_refuses_and_leaves_out_what_the_run_would(tmp_path):
+    both = dataclasses.replace(SMALL, models=("lenet:width=4", "mlp:width=4"))
+    attacks = ("invgrad:steps=2", "fc_inversion")
+    (tmp_path / "study.toml").write_text(to_toml(dataclasses.replace(both, attacks=attacks)))
+    done = glasshouse_here("run", tmp_path, "--dry-run", "--quiet", "--workers", "1")
+    assert "Left out: fc_inversion on lenet:width=4" in done.stdout
+    assert "With one worker" in done.stdout
+    (tmp_path / "study.toml").write_text(to_toml(dataclasses.replace(SMALL, attacks=attacks)))
+    refused = CliRunner().invoke(app, ["study", "run", str(tmp_path), "--dry-run", "--quiet"])
+    assert isinstance(refused.exception, GlasshouseError), refused.output
+
+
+def test_other_things_than_the_directory_of_a_study_are_named(tmp_path):
+    (tmp_path / "study.toml").write_text(to_toml(SMALL))
+    file = CliRunner().invoke(app, ["study", "run", str(tmp_path / "study.toml")])
+    assert "is a file: give the directory that it lies in" in str(file.exception)
+    (tmp_path / "audit.json").write_text("{}")
+    audited = CliRunner().invoke(app, ["study", "status", str(tmp_path)])
+    assert "is the directory of an audit" in str(audited.exception)
+
+
 def test_the_dry_run_of_federations_counts_them_and_their_shadows(tmp_path):
     plan = Federations(
         datasets=("digits",),
@@ -112,7 +133,12 @@ def test_status_export_compare_and_report(directory, tmp_path):
     assert "networks" in glasshouse_here("status", directory).stdout
     assert "4 rows" in glasshouse_here("export", directory, tmp_path / "table.csv").stdout
     assert len((tmp_path / "table.csv").read_text().splitlines()) == 5
-    assert "Differences, paired by image" in glasshouse_here("compare", directory, directory).stdout
+    compared = glasshouse_here("compare", directory, directory).stdout
+    assert "Of 4 values both studies have: none beyond chance." in compared
+    assert "All: data digits:size=16, model lenet:width=4, defense none, attack invgrad:steps=2." in " ".join(
+        compared.split()
+    )
+    assert "Differences, paired by image" in compared
     assert "index.html" in glasshouse_here("report", directory).stdout.replace("\n", "")
 
 

@@ -91,6 +91,7 @@ def compare(
     if as_json:
         print(json.dumps({"schema": SCHEMA, "differences": [one.to_json() for one in found]}, allow_nan=False))
     else:
+        print(f"First: {first}. Second: {second}.")
         kind.show_differences(found)
 
 

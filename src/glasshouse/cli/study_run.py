@@ -54,7 +54,8 @@ def run(
 
     plan = read_plan(directory)
     options: dict[str, Any] = {} if workers is None else {"workers": workers}
-    with resumable(f"What is finished is kept in {directory}"), logged(log) as lines:
+    kept = "Nothing was to be kept" if dry_run else f"What is finished is kept in {directory}"
+    with resumable(kept), logged(log) as lines:
         with stages(quiet=quiet, log=lines) as shown:
             running = Running(
                 engine=engine,

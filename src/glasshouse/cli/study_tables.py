@@ -13,7 +13,7 @@ from glasshouse.cli.tables import WIDE, cell, counts, number
 from glasshouse.studies.federations.comparison import Difference as FederatedDifference
 from glasshouse.studies.federations.estimate import Estimate as FederatedEstimate
 from glasshouse.studies.federations.results import behind
-from glasshouse.studies.grid.comparison import Difference
+from glasshouse.studies.grid.comparison import Compared, Difference
 from glasshouse.studies.grid.estimate import Estimate
 from glasshouse.studies.grid.results import GridResult
 from glasshouse.studies.grid.status import Count, Status
@@ -22,6 +22,7 @@ from glasshouse.types import JSON
 
 MOST_FAILURES = 10  # lines; the rest is counted
 NOT_COUNTED = "what is done already is not taken off"
+NAMED = ("data", "model", "network", "defense", "attack", "round", "asked")  # columns that say what a value is about
 MEGABYTE, GIGABYTE = 2**20, 2**30
 
 
@@ -53,7 +54,9 @@ def show_estimate(found: Estimate) -> None:
         "attacking": found.attacking_hours,
     }
     print(f"On one core: {', '.join(f'{name} {duration(hours)}' for name, hours in parts.items())}.")
-    print(f"With {found.workers} workers about {duration(found.hours)}, {NOT_COUNTED}; scoring is not in it.")
+    print(f"{_together(found.workers)} about {duration(found.hours)}, {NOT_COUNTED}; scoring is not in it.")
+    for line in found.left_out:
+        print(f"Left out: {line}")
 
 
 def show_federated_estimate(found: FederatedEstimate) -> None:
@@ -61,7 +64,11 @@ def show_federated_estimate(found: FederatedEstimate) -> None:
     shadows = f" and {found.shadows} shadows" if found.shadows else ""
     print(f"{found.federations} federations{shadows} to train, about {size(found.disk)}.")
     print(f"On one core: training {duration(found.training_hours)}.")
-    print(f"With {found.workers} workers about {duration(found.hours)}, {NOT_COUNTED}; testing is not in it.")
+    print(f"{_together(found.workers)} about {duration(found.hours)}, {NOT_COUNTED}; testing is not in it.")
+
+
+def _together(workers: int) -> str:
+    return "With one worker" if workers == 1 else f"With {workers} workers"
 
 
 def size(count: int) -> str:
@@ -118,7 +125,6 @@ def show_federations(found: JSON) -> None:
 
 def show_differences(found: Sequence[Difference]) -> None:
     """One line per setup and metric."""
-    console = Console()
     heads = ("data", "model", "network", "defense", "attack", "metric", "first", "second", "second - first", "images")
     rows = []
     for one in found:
@@ -126,8 +132,7 @@ def show_differences(found: Sequence[Difference]) -> None:
         names = one.dataset, one.model, network, one.defense, one.attack, one.metric
         change = number(one.difference, wide=True)
         rows.append([*names, _mean(one.first), _mean(one.second), change, str(one.difference.images)])
-    title = "Differences, paired by image (95 % interval)"
-    console.print(fitted(title, heads, rows, console.width, spare=("images", "first", "second")))
+    _differences("paired by image", heads, rows, found, spare=("images", "first", "second"))
 
 
 def _mean(value: float) -> str:
@@ -137,7 +142,6 @@ def _mean(value: float) -> str:
 
 def show_federated_differences(found: Sequence[FederatedDifference]) -> None:
     """One line per setup and measure."""
-    console = Console()
     heads = ("data", "model", "defense", "round", "asked", "measure", "first", "second", "second - first", "seeds")
     rows = []
     for one in found:
@@ -146,8 +150,24 @@ def show_federated_differences(found: Sequence[FederatedDifference]) -> None:
         names = one.dataset, one.model, way, str(one.round), one.query, measure
         change = number(one.difference, wide=True)
         rows.append([*names, f"{one.first:.3g}", f"{one.second:.3g}", change, str(one.difference.images)])
-    title = "Differences, paired by seed (95 % interval)"
-    console.print(fitted(title, heads, rows, console.width, spare=("seeds", "first", "second")))
+    _differences("paired by seed", heads, rows, found, spare=("seeds", "first", "second"))
+
+
+def _differences(
+    paired: str, heads: Sequence[str], rows: Sequence[Sequence[str]], found: Sequence[Compared], spare: Sequence[str]
+) -> None:
+    """How many differ, then a line for each; what is the same in all lines is said once."""
+    console = Console()
+    more, less = (sum(one.surely == sign for one in found) for sign in (1, -1))
+    clear = f"{more} higher and {less} lower in the second beyond chance" if more or less else "none beyond chance"
+    console.print(f"Of {len(found)} values both studies have: {clear}.", markup=False)
+    columns = dict(zip(heads, zip(*rows, strict=True), strict=True))
+    same = [head for head, texts in columns.items() if len(rows) > 1 and len(set(texts)) == 1 and head in NAMED]
+    if same:
+        console.print(f"All: {', '.join(f'{head} {columns[head][0]}' for head in same)}.", markup=False)
+    kept = {head: texts for head, texts in columns.items() if head not in same}
+    title = f"Differences, {paired} (95 % interval)"
+    console.print(fitted(title, list(kept), list(zip(*kept.values(), strict=True)), console.width, spare=spare))
 
 
 def _accuracy(result: GridResult, setup: Setup) -> str:

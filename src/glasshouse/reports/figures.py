@@ -10,7 +10,7 @@ from glasshouse.reports.view import Column, columns
 from glasshouse.types import JSON
 
 INK = "#123456"  # replaced by the page's own text colour
-MARKERS = "os^Dv<>Pp*hX"
+MARKERS = "os^Dv<>Pp*Xh"  # the eleventh has the first's colour
 
 #: How figures are drawn: words stay words, and everything takes the page's own ink.
 THEME: dict[Any, Any] = {

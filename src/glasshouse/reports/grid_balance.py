@@ -102,7 +102,7 @@ def number(value: JSON | None, missing: str = WAITING) -> str:
     if value is None:
         return missing
     if value["mean"] is None:
-        return "identical" if value.get("images") else NOTHING
+        return (value.get("reason") or "identical") if value.get("images") else NOTHING
     return with_interval(value, ".3g")
 
 
@@ -275,7 +275,7 @@ class _Probes:
 
 def _plain(one: JSON | None) -> JSON | None:
     """The value of a row without what it is about."""
-    return None if one is None else {name: one[name] for name in ("mean", "low", "high", "images")}
+    return None if one is None else {name: one.get(name) for name in ("mean", "low", "high", "images", "reason")}
 
 
 def network_of(one: JSON) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from glasshouse.models.efficientnet_lite0 import efficientnet_lite0
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
 STD = torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
 GRID = 2  # the last convolution is averaged down to so many places each way
-AT_ONCE = 64
+AT_ONCE = 16  # more at once waits for memory longer than it saves
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from glasshouse.studies.audit import refuse_training_defense
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.grid.plan import NAME, SCHEMA, Grid, meant_for
 from glasshouse.studies.grid.targets import refuse_idle
-from glasshouse.studies.study import PLAN_FILE
+from glasshouse.studies.study import PLAN_FILE, RESULT_FILE
 
 AnyPlan = Grid | Federations
 
@@ -81,7 +81,11 @@ def read_plan(directory: Path) -> AnyPlan:
     """The plan of a study's directory; what is wrong with it is said with file and line."""
     file = directory / PLAN_FILE
     if not file.is_file():
+        if directory.is_file():
+            raise StudyError(f"{directory} is a file: give the directory that it lies in, {directory.parent}.")
         raise StudyError(f"{directory} holds no {PLAN_FILE}: write one with 'glasshouse study new {directory}'.")
+    if (directory / RESULT_FILE).exists():
+        raise StudyError(f"{directory} is the directory of an audit: see 'glasshouse report {directory}'.")
     kind = KINDS[plans.kind_of(file, KINDS, NAME)]
     written = plans.read(file, kind.plan, schema=SCHEMA)
     for name, build in kind.builders.items():

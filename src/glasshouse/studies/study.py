@@ -111,7 +111,7 @@ def prepare(
     tell_idle_settings(plan, audited, suitable)
     known = public_images_for(materials, suitable.attacks, plan.seed)
     subject = Subject.of(plan.dataset, spec, materials)
-    refuse_other_images(location, [subject])
+    refuse_other_images(location, [subject], growing=True)
     sweep(directory, directory / "models", directory / "report")
     write_atomic(directory / PLAN_FILE, to_toml(plan).encode())
     location.settle()

@@ -57,14 +57,19 @@ class Subject:
             album.write(record.file, to_png(own))
 
 
-def refuse_other_images(location: Location, subjects: Iterable[Subject]) -> None:
-    """Refuse a directory, or a database, whose study began with other images."""
+def refuse_other_images(location: Location, subjects: Iterable[Subject], *, growing: bool) -> None:
+    """Refuse a directory, or a database, whose study began with other images; one that is growing may get more."""
     if not location.exists():
         return
     store = Store(location.database)
     before = store.images()
     store.close()
     planned = {record.place: record for subject in subjects for record in subject.records}
+    where = location.directory if location.storage.store is None else store.name
     if any(record != planned.get(record.place) for record in before):
-        where = location.directory if location.storage.store is None else store.name
-        raise StudyError(f"{where} belongs to a study of other images: choose another --out, or delete it.")
+        raise StudyError(f"{where} belongs to a study of other images: use another directory, or delete it.")
+    if before and len(before) < len(planned) and not growing:
+        raise StudyError(
+            f"{where} began with {len(before)} images, and its networks were trained on others: leave 'images' as it "
+            "was, or use another directory."
+        )

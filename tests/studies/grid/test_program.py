@@ -105,6 +105,19 @@ def test_a_killed_run_goes_on_to_the_same_numbers(place, grid, finished, tmp_pat
     assert results(directory)[0] == whole
 
 
+def test_more_images_are_refused_and_nothing_of_the_study_changes(tmp_path):
+    """They would not be trained on, so that every network were another."""
+    carry_out(SMALL, tmp_path, Running())
+    before, more = results(tmp_path), replace(SMALL, images=3)
+    (tmp_path / "study.toml").write_text(to_toml(more))  # as somebody who edits the plan
+    with pytest.raises(StudyError, match=r"began with 2 images.*leave 'images' as it was"):
+        carry_out(more, tmp_path, Running())
+    (tmp_path / "study.toml").write_text(to_toml(SMALL))
+    done = carry_out(SMALL, tmp_path, Running())
+    assert (done.training.found, done.attacking.found) == (1, 4)
+    assert results(tmp_path) == before
+
+
 def test_two_runs_at_once_are_refused(grid, study):
     with sole_owner(study), pytest.raises(StudyError, match="Another run"):
         carry_out(grid, study, Running())

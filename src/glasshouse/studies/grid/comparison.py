@@ -28,6 +28,11 @@ class Compared:
     second: float
     difference: Interval
 
+    @property
+    def surely(self) -> int:
+        """1 where the second is higher beyond chance, -1 where it is lower, else 0."""
+        return int(self.difference.low > 0) - int(self.difference.high < 0)
+
     def to_json(self) -> JSON:
         """All of it as plain JSON; ``mean``, ``low`` and ``high`` are of second minus first."""
         found = dataclasses.asdict(self)

@@ -19,7 +19,8 @@ from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
 from glasshouse.registry import all_settings
 from glasshouse.studies.case import Case
-from glasshouse.studies.grid.meetings import meetings, met_cases
+from glasshouse.studies.grid.meetings import meetings, met_cases, told
+from glasshouse.studies.grid.opening import refuse_useless
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probes import KINDS, Laboratory, Network, Probe
 from glasshouse.studies.grid.probing import laboratory
@@ -40,7 +41,10 @@ HOUR = 3600
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How much there is to do: networks, cases, probes, hours on one core, and bytes on disk."""
+    """How much there is to do: networks, cases, probes, hours on one core, and bytes on disk.
+
+    ``left_out`` says which attacks cannot work on some of the networks, and why.
+    """
 
     targets: int
     cases: int
@@ -51,6 +55,7 @@ class Estimate:
     attacking_hours: float
     disk: int
     workers: int
+    left_out: tuple[str, ...]
 
     @property
     def hours(self) -> float:
@@ -77,6 +82,8 @@ class _Part:
 def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, progress: RunProgress) -> Estimate:
     """Count the cases of a plan and time samples of its work, on one thread as workers have."""
     parts = list(_parts(grid, root, download))
+    lessons, materials = ({part.dataset: getattr(part, name) for part in parts} for name in ("lessons", "materials"))
+    unfit = refuse_useless(grid, lessons, materials)
     training = tuning = attacking = 0.0
     cases = weights = pictures = 0
     with one_thread():
@@ -103,6 +110,7 @@ def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, pro
         attacking_hours=attacking / HOUR,
         disk=weights + pictures,
         workers=workers,
+        left_out=told(grid, unfit),
     )
 
 

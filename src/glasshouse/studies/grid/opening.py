@@ -68,8 +68,10 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
     subjects: list[Subject] = []
     for name, own in materials.items():
         subjects.append(Subject.of(name, own.spec, own, grid.images * len(subjects)))
-    unfit = _refuse_useless(grid, lessons, materials)
-    refuse_other_images(location, subjects)
+    unfit = refuse_useless(grid, lessons, materials)
+    for line in told(grid, unfit):
+        log.warning("Left out: %s", line)
+    refuse_other_images(location, subjects, growing=False)
     sweep(directory, directory / "models", directory / "report")
     if not (directory / PLAN_FILE).exists() or from_toml(directory / PLAN_FILE) != grid:  # its comments may be a user's
         write_atomic(directory / PLAN_FILE, to_toml(grid).encode())
@@ -82,10 +84,8 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
     return Opened(directory, grid, store, album, School(lessons), targets, materials, tuple(subjects), unfit, root)
 
 
-def _refuse_useless(
-    grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]
-) -> tuple[Unfit, ...]:
-    """Refuse what cannot work, on fresh networks, for trained ones are of the same shape; tell what fits some only."""
+def refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> tuple[Unfit, ...]:
+    """Refuse what cannot work, on fresh networks, for trained ones are of the same shape; say what fits some only."""
     fitting: set[str] = set()
     refused: dict[str, CapabilityError | ModelError] = {}
     unfit: list[Unfit] = []
@@ -110,8 +110,6 @@ def _refuse_useless(
     for attack, error in refused.items():
         if attack not in fitting:
             raise error
-    for line in told(grid, unfit):
-        log.warning("Left out: %s", line)
     return tuple(unfit)
 
 

@@ -48,7 +48,9 @@ class Grid:
     batchnorm: tuple[BatchNorm, ...] = setting(("eval",), "batch-norm modes of the victim")
     labels: str = setting("given", "whether the attacker is given the labels or recovers them")
     public: str | None = setting(None, "public images that an attacker may learn from: SPEC, FILE.npz or directory")
-    tune: bool = setting(False, "whether each attack is tuned for each model and defense on public images")
+    tune: bool = setting(
+        False, "whether each attack is tuned for each model and defense, on images that nobody attacks or trains on"
+    )
     practice: int = setting(
         6, "images of a data set that tuning tries each candidate on; no network was trained on them"
     )
