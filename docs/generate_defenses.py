@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -190,18 +191,23 @@ def sentences(every: list[Balance], found: list[Balance]) -> list[str]:
         name for name, one in attacked.items() if (one.accuracy["mean"], -one.metrics[SEMSIM]["mean"]) in set(best)
     ]
     if names and len(tried) > 1:
-        told.append(f"Nothing beats these in accuracy and SemSim at once: {', '.join(names)}.")
+        told.append(f"Nothing beats these in accuracy and SemSim at once: {listed(names)}.")
     if fewer:
         told.append(f"Not compared, because fewer attacks fit behind them than undefended: {', '.join(fewer)}.")
     asked = [one for one in found if one.auc]
     if asked:
-        sure = ", ".join(one.defense for one in asked if one.auc["low"] > 0.5) or "none"
+        sure = listed(one.defense for one in asked if one.auc["low"] > 0.5)
         told.append(f"Members can be told from others (the interval of the AUC lies above 0.5) behind: {sure}.")
     sought = [one for one in found if one.identified]
     if sought:
-        linked = ", ".join(one.defense for one in sought if one.identified["mean"] >= 0.5) or "none"
+        linked = listed(one.defense for one in sought if one.identified["mean"] >= 0.5)
         told.append(f"Half or more of the protected images are found in a gallery behind: {linked}.")
     return [f"- {one}" for one in told] + [""]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Defenses in a line; the one that is called none is no word for nothing."""
+    return ", ".join("none (undefended)" if name == UNDEFENDED else name for name in names) or "not a single one"
 
 
 def missing(found: dict) -> list[str]:
