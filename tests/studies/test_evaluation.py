@@ -29,7 +29,7 @@ def studies(tmp_path_factory):
     for place, (dataset, size) in enumerate((("first.npz", 24), ("second.npz", 32))):
         made.append(make_study(room / dataset, dataset=dataset, size=size, first=40 * place))
         vote(made[-1], ("alexnet lineup 2",))
-        vote(made[-1], ("inception lineup 2", "efficientnet_lite0 lineup 2"))
+        vote(made[-1], ("inception_v3 lineup 2", "efficientnet_lite0 lineup 2"))
     return made
 
 
@@ -42,7 +42,7 @@ def test_every_data_set_attack_and_model_is_left_out_once(studies):
     found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
     assert (found.teachers, found.testers) == (
         "classifier: alexnet lineup 2",
-        "classifier: efficientnet_lite0 lineup 2, inception lineup 2",
+        "classifier: efficientnet_lite0 lineup 2, inception_v3 lineup 2",
     )
     assert [(one.axis, one.left_out) for one in found.tests] == [
         ("data set", "first.npz"),
@@ -117,7 +117,7 @@ def test_a_metric_of_sets_has_one_value_for_each_model(studies, monkeypatch):
 
 
 def test_orders_that_differ_are_shown(studies):
-    some = read(studies[:1], "classifier", ["inception lineup 2"])
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 2"])
     psnr = np.array([-float(guess.case_key.split()[1]) for guess in some.guesses])
     semsim = -psnr
     semsim[some.owners.numpy() == 3] *= -1
@@ -129,7 +129,7 @@ def test_orders_that_differ_are_shown(studies):
 
 
 def test_metrics_that_contradict_judges_are_shown(studies):
-    some = read(studies[:1], "classifier", ["inception lineup 2", "efficientnet_lite0 lineup 2"])
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 2", "efficientnet_lite0 lineup 2"])
     shares = np.array([guess.share for guess in some.guesses])
     fooled = np.where(some.owners.numpy() == 3, -shares, shares)
     assert contradictions(some, {"right": shares}) == ()
@@ -167,5 +167,5 @@ def test_of_one_study_alone_only_attacks_and_models_can_be_left_out(studies):
 def test_without_votes_for_the_test_nothing_is_tested(tmp_path):
     study = make_study(tmp_path / "study")
     vote(study, ("alexnet lineup 2",))
-    with pytest.raises(DataError, match="no efficientnet_lite0 or inception votes"):
+    with pytest.raises(DataError, match="no efficientnet_lite0 or inception_v3 votes"):
         evaluate([study], QUICK)

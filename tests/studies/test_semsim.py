@@ -20,7 +20,7 @@ QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=2, batch=8))
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     directory = make_study(tmp_path_factory.mktemp("judged") / "study")
-    vote(directory, ("alexnet lineup 2", "vgg16 lineup 2", "inception lineup 2"))
+    vote(directory, ("alexnet lineup 2", "vgg16 lineup 2", "inception_v3 lineup 2"))
     return directory
 
 

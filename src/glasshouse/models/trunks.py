@@ -131,8 +131,11 @@ class InceptionFID(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features (N, 2048) of images (N, 3, H, W) in [0, 1]."""
-        resized = F.interpolate(images * 255, size=(299, 299), mode="bilinear", align_corners=False)
-        features: Tensor = self.network((resized - 128) / 128)
+        return self.look(F.interpolate(images, size=(299, 299), mode="bilinear", align_corners=False))
+
+    def look(self, images: Tensor) -> Tensor:
+        """The same of images at the size that they have."""
+        features: Tensor = self.network((images * 255 - 128) / 128)
         return features
 
 

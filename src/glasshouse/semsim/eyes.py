@@ -54,6 +54,6 @@ EYES: Mapping[str, Eye] = {
     "alexnet": Eye(_last_layer(trunks.alexnet), 128, teaches=True),
     "vgg16": Eye(_last_layer(trunks.vgg16), 96, teaches=True),
     "mobilenet_v2": Eye(_mobilenet, 96, teaches=True),
-    "inception": Eye(lambda images: trunks.inception_fid()(images), 128, teaches=False),
+    "inception_v3": Eye(lambda images: trunks.inception_fid().look(images), 192, teaches=False),
     "efficientnet_lite0": Eye(lambda images: efficientnet_lite0()(images), 128, teaches=False),
 }
