@@ -37,6 +37,7 @@ def test_every_preset_can_be_read_back(name, scale, tmp_path):
             'attacks = ["resnet20 | invgrad"]',
             "line 3: attacks has .*: write one of the models, lenet,",
         ),
+        ('batchnorm = ["evaluate"]', r"line 3: batchnorm=evaluate is not known: use one of eval, train"),
         ('attacks = ["lenet | invgrad", "invgrad"]', "line 3: attacks names invgrad twice for lenet"),
         ('models = ["lenet", "mlp"]\nattacks = ["mlp | invgrad"]', "There are no attacks on lenet"),
         ('without = ["mlp | none"]', "line 3: without has 'mlp | none': write one of the models"),

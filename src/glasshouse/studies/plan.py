@@ -71,7 +71,7 @@ class Plan:
         if self.steps is not None:
             checks.at_least("steps", self.steps, 1)
         for mode in self.batchnorm:
-            checks.one_of("batchnorm", mode, ("eval", "train"))
+            checks.one_of("bn", mode, ("eval", "train"))
         if not self.fresh and self.weights is None:
             raise SettingError(
                 "Without --weights there is only the fresh model: give weights, or leave --no-fresh out."

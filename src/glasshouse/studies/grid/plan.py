@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from glasshouse import checks, plans
 from glasshouse.errors import SettingError
@@ -71,6 +72,8 @@ class Grid:
             )
         for probe in self.probes:
             checks.one_of("probes", probe, PROBES)
+        for mode in self.batchnorm:
+            checks.one_of("batchnorm", mode, get_args(BatchNorm))
         checks.at_least("practice", self.practice, 1)
         checks.at_least("lr", self.lr, 1e-9)
         checks.at_least("training_batch", self.training_batch, 2)
