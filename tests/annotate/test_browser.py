@@ -71,7 +71,7 @@ def votes_of(study):
 
 def ready(page):
     """Wait for a picture that may be answered: presses that come too early count for the picture before."""
-    page.wait_for_selector("#stage img")
+    page.wait_for_selector("#stage[aria-label^='Picture'] img")  # the page names it when its clock starts
     page.wait_for_timeout(130)
 
 
