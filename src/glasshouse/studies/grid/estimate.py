@@ -82,8 +82,7 @@ class _Part:
 def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, progress: RunProgress) -> Estimate:
     """Count the cases of a plan and time samples of its work, on one thread as workers have."""
     parts = list(_parts(grid, root, download))
-    lessons, materials = ({part.dataset: getattr(part, name) for part in parts} for name in ("lessons", "materials"))
-    unfit = refuse_useless(grid, lessons, materials)
+    unfit = refuse_useless(grid, *_by_dataset(parts))
     training = tuning = attacking = 0.0
     cases = weights = pictures = 0
     with one_thread():
@@ -114,12 +113,16 @@ def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, pro
     )
 
 
+def _by_dataset(parts: list[_Part]) -> tuple[dict[str, Lessons], dict[str, Materials]]:
+    """What networks learn from and what is attacked, for each data set."""
+    return {part.dataset: part.lessons for part in parts}, {part.dataset: part.materials for part in parts}
+
+
 def _probes(grid: Grid, parts: list[_Part], root: Path | None) -> dict[Probe, Laboratory]:
     """The probes of a plan, of networks that are not trained yet, and where they are to be measured."""
     if not grid.probes:
         return {}
-    lessons, materials = ({part.dataset: getattr(part, name) for part in parts} for name in ("lessons", "materials"))
-    found = laboratory(grid, Path(), lessons, materials, root)
+    found = laboratory(grid, Path(), *_by_dataset(parts), root)
     networks = [Network(one, epoch, "") for part in parts for one in part.targets for epoch in one.checkpoints]
     return {probe: found for name in grid.probes for probe in KINDS[name].planned(grid, networks, found)}
 
