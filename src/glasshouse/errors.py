@@ -6,12 +6,26 @@ these errors, and no others, into one line and exit code 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
 class GlasshouseError(Exception):
     """Root of everything Glasshouse raises on purpose."""
+
+    #: The setting of a plan that the error speaks of, and the entry of its list or None, where ``about`` says so.
+    setting: tuple[str, str | None] | None = None
+
+
+@contextmanager
+def about(setting: str, entry: str | None = None) -> Iterator[None]:
+    """Let errors from within say which setting of a plan they speak of, where none nearer to them did."""
+    try:
+        yield
+    except GlasshouseError as error:
+        error.setting = error.setting or (setting, entry)
+        raise
 
 
 class SettingError(GlasshouseError, ValueError):

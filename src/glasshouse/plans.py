@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import tomlkit
 
-from glasshouse.errors import SettingError, StudyError, UnknownNameError
+from glasshouse.errors import GlasshouseError, SettingError, StudyError, UnknownNameError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -50,9 +51,15 @@ class Written(Generic[PlanT]):
     text: str
     plan: PlanT
 
-    def error(self, reason: object, key: str, value: object = None) -> StudyError:
-        """What to raise about a setting, or about one entry of its list."""
-        return _error(self.path, self.text, reason, key, value)
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Give errors that speak of a setting, or of one entry of its list, its file and line."""
+        try:
+            yield
+        except GlasshouseError as error:
+            if error.setting is None:
+                raise
+            raise _error(self.path, self.text, error, *error.setting) from error
 
 
 def from_toml(path: Path, kind: type[PlanT], *, schema: int) -> PlanT:

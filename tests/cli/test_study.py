@@ -150,6 +150,31 @@ def test_a_plan_that_is_wrong_is_one_line_and_exit_code_two(directory, tmp_path,
     assert "study.toml, line" in done.stderr
 
 
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("changed", "key", "words"),
+    [
+        ({"attacks": ("invgrad:steps=2", "fc_inversion")}, "attacks", "'fc_inversion' needs"),
+        ({"attacks": ("invgrad:steps=2", "lenet:width=4 | fc_inversion")}, "attacks", "'fc_inversion' needs"),
+        ({"datasets": ("digits:size=16", "no/such/directory")}, "datasets", "no/such/directory"),
+        ({"images": 100_000}, "images", "images=100000 is more than the"),
+        ({"public": "no/such/directory"}, "public", "no/such/directory"),
+        ({"attacks": ("invgrad:steps=2,restarts=9999",), "memory": 0.01}, "models", "--memory gives it 0.01"),
+    ],
+)
+def test_what_only_images_and_networks_show_is_refused_with_its_line_before_any_work(
+    changed, key, words, options, tmp_path
+):
+    text = to_toml(dataclasses.replace(SMALL, **changed))
+    (tmp_path / "study.toml").write_text(text)
+    done = CliRunner().invoke(app, ["study", "run", str(tmp_path), "--engine", "inline", "--quiet", *options])
+    assert isinstance(done.exception, StudyError)
+    (line,) = (number for number, one in enumerate(text.splitlines(), 1) if one.startswith(f"{key} ="))
+    assert f"study.toml, line {line}: " in str(done.exception)
+    assert words in str(done.exception)
+    assert {one.name for one in tmp_path.iterdir()} <= {"study.toml", ".glasshouse.lock"}
+
+
 @pytest.mark.parametrize(
     ("option", "url", "words"),
     [

@@ -50,12 +50,13 @@ def run(
     from glasshouse.cli.screen import stages
     from glasshouse.studies.audit import Running
     from glasshouse.studies.grid.plan import Grid
-    from glasshouse.studies.reading import read_plan
+    from glasshouse.studies.reading import read_written
 
-    plan = read_plan(directory)
+    written = read_written(directory)
+    plan = written.plan
     options: dict[str, Any] = {} if workers is None else {"workers": workers}
     kept = "Nothing was to be kept" if dry_run else f"What is finished is kept in {directory}"
-    with resumable(kept), logged(log) as lines:
+    with resumable(kept), logged(log) as lines, written.located():
         with stages(quiet=quiet, log=lines) as shown:
             running = Running(
                 engine=engine,

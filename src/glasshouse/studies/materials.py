@@ -12,7 +12,7 @@ from torch import Tensor
 from glasshouse import checks, data
 from glasshouse.data import ImageSet
 from glasshouse.data.crops import photo_crops, photographs_in
-from glasshouse.errors import DataError
+from glasshouse.errors import DataError, about
 from glasshouse.types import ImageSpec
 
 log = logging.getLogger(__name__)
@@ -71,11 +71,13 @@ def from_dataset(
 ) -> Materials:
     """Draw ``count`` images of a data set, as many classes as possible; ``public`` is one that attackers may know."""
     found = data.load(source, root=root, size=size, download=download)
-    places = found.spread(count, seed)
+    with about("images"):
+        places = found.spread(count, seed)
     images, labels = found.batch(places)
     known: tuple[Tensor | None, Tensor | None] = (None, None)
     if public is not None:
-        known = _public(data.load(public, root=root, download=download), images, found.class_names, seed)
+        with about("public"):
+            known = _public(data.load(public, root=root, download=download), images, found.class_names, seed)
     return Materials(
         images,
         labels,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glasshouse import attacks, data, defenses, membership, metrics, models, plans
-from glasshouse.errors import GlasshouseError, StudyError
+from glasshouse.errors import StudyError, about
 from glasshouse.models import own
 from glasshouse.studies.audit import refuse_training_defense
 from glasshouse.studies.federations.plan import Federations
@@ -79,6 +79,11 @@ def to_toml(plan: AnyPlan) -> str:
 
 def read_plan(directory: Path) -> AnyPlan:
     """The plan of a study's directory; what is wrong with it is said with file and line."""
+    return read_written(directory).plan
+
+
+def read_written(directory: Path) -> plans.Written[AnyPlan]:
+    """The same with its text, for errors that only the work itself finds."""
     file = directory / PLAN_FILE
     if not file.is_file():
         if directory.is_file():
@@ -90,11 +95,9 @@ def read_plan(directory: Path) -> AnyPlan:
     written = plans.read(file, kind.plan, schema=SCHEMA)
     for name, build in kind.builders.items():
         for text in getattr(written.plan, name):
-            try:
+            with written.located(), about(name, text):
                 build(text)
-            except GlasshouseError as error:
-                raise written.error(error, name, text) from error
-    return written.plan
+    return written
 
 
 def read_grid(directory: Path) -> Grid:

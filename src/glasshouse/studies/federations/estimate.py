@@ -10,6 +10,7 @@ import torch
 
 from glasshouse import data, models
 from glasshouse import membership as membership_room
+from glasshouse.errors import about
 from glasshouse.federated.plan import Federation
 from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
@@ -54,7 +55,8 @@ def estimate(plan: Federations, workers: int, *, root: Path | None, progress: Ru
         for number, kind in enumerate(kinds):
             progress(number, len(kinds))
             first = next(one for one, _ in asked if (one.dataset, one.model, one.defense, one.augment) == kind)
-            seconds[kind], weights[kind] = _measured(first, root)
+            with about("datasets", first.dataset):
+                seconds[kind], weights[kind] = _measured(first, root)
         progress(len(kinds), len(kinds))
     hours, shadows, disk = 0.0, 0, 0
     for one, attacks in asked:

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,12 +19,12 @@ from glasshouse.models import own
 from glasshouse.registry import all_settings
 from glasshouse.studies.case import Case
 from glasshouse.studies.grid.meetings import meetings, met_cases, told
-from glasshouse.studies.grid.opening import refuse_useless
+from glasshouse.studies.grid.opening import Known, gathered, refuse_useless
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probes import KINDS, Laboratory, Network, Probe
 from glasshouse.studies.grid.probing import laboratory
 from glasshouse.studies.grid.targets import Lessons, School, Target, guard_of, targets_of
-from glasshouse.studies.materials import Materials, from_dataset
+from glasshouse.studies.materials import Materials
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.study import Victim, public_images_for
 from glasshouse.studies.subjects import Subject
@@ -81,8 +80,9 @@ class _Part:
 
 def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, progress: RunProgress) -> Estimate:
     """Count the cases of a plan and time samples of its work, on one thread as workers have."""
-    parts = list(_parts(grid, root, download))
-    unfit = refuse_useless(grid, *_by_dataset(parts))
+    known = gathered(grid, root=root, download=download)
+    parts = list(_parts(grid, *known))
+    unfit = refuse_useless(grid, *known)
     training = tuning = attacking = 0.0
     cases = weights = pictures = 0
     with one_thread():
@@ -96,7 +96,7 @@ def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, pro
             cases += len(expanded)
             weights += sum(len(own.to_weights(_network(part, one))) * len(one.checkpoints) for one in part.targets)
             pictures += (grid.images + sum(len(case.images) for case in expanded)) * math.prod(part.lessons.spec.shape)
-        probes = _probes(grid, parts, root)
+        probes = _probes(grid, parts, known, root)
         probing = _probing(probes)
         progress(len(parts), len(parts))
     return Estimate(
@@ -113,16 +113,11 @@ def estimate(grid: Grid, workers: int, *, root: Path | None, download: bool, pro
     )
 
 
-def _by_dataset(parts: list[_Part]) -> tuple[dict[str, Lessons], dict[str, Materials]]:
-    """What networks learn from and what is attacked, for each data set."""
-    return {part.dataset: part.lessons for part in parts}, {part.dataset: part.materials for part in parts}
-
-
-def _probes(grid: Grid, parts: list[_Part], root: Path | None) -> dict[Probe, Laboratory]:
+def _probes(grid: Grid, parts: list[_Part], known: Known, root: Path | None) -> dict[Probe, Laboratory]:
     """The probes of a plan, of networks that are not trained yet, and where they are to be measured."""
     if not grid.probes:
         return {}
-    found = laboratory(grid, Path(), *_by_dataset(parts), root)
+    found = laboratory(grid, Path(), *known, root)
     networks = [Network(one, epoch, "") for part in parts for one in part.targets for epoch in one.checkpoints]
     return {probe: found for name in grid.probes for probe in KINDS[name].planned(grid, networks, found)}
 
@@ -136,11 +131,7 @@ def _probing(probes: Mapping[Probe, Laboratory]) -> float:
     return sum(spent[probe.kind, *probe.costs_as] for probe in probes)
 
 
-def _parts(grid: Grid, root: Path | None, download: bool) -> Iterator[_Part]:
-    drawn = partial(from_dataset, size=None, root=root, download=download, public=grid.public)
-    materials = {name: drawn(name, grid.images, grid.seed) for name in grid.datasets}
-    learned = partial(Lessons.of, count=grid.training_images, seed=grid.seed, root=root, download=download)
-    lessons = {name: learned(name, attacked=own.images) for name, own in materials.items()}
+def _parts(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> Iterator[_Part]:
     targets = targets_of(grid, lessons)
     for name in grid.datasets:
         for model in grid.models:

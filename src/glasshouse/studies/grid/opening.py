@@ -10,13 +10,13 @@ from pathlib import Path
 
 from torch import nn
 
-from glasshouse.errors import CapabilityError, ModelError, StudyError
+from glasshouse.errors import CapabilityError, ModelError, StudyError, about
 from glasshouse.files import sweep, write_atomic
 from glasshouse.models.own import build, inspect
 from glasshouse.store import Album, Location, Store
 from glasshouse.studies.audit import check_plan
 from glasshouse.studies.grid.meetings import Unfit, Victims, meetings, told
-from glasshouse.studies.grid.plan import Grid, from_toml, to_toml
+from glasshouse.studies.grid.plan import Grid, from_toml, meant_for, to_toml
 from glasshouse.studies.grid.targets import Lessons, School, Target, described, guard_of, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.memory import refuse_too_large
@@ -25,6 +25,9 @@ from glasshouse.studies.subjects import Subject, refuse_other_images
 from glasshouse.studies.suitable import modes, refuse_lone_values
 
 log = logging.getLogger(__name__)
+
+#: What networks learn from, and what is attacked, by data set.
+Known = tuple[Mapping[str, Lessons], Mapping[str, Materials]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,14 +59,7 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
         )
     for model in grid.models:
         check_plan(grid.audit(grid.datasets[0], model))
-    materials = {
-        name: from_dataset(name, grid.images, grid.seed, size=None, root=root, download=download, public=grid.public)
-        for name in grid.datasets
-    }
-    lessons = {
-        name: Lessons.of(name, grid.training_images, grid.seed, own.images, root=root, download=download)
-        for name, own in materials.items()
-    }
+    lessons, materials = gathered(grid, root=root, download=download)
     targets = tuple(targets_of(grid, lessons))
     subjects: list[Subject] = []
     for name, own in materials.items():
@@ -84,6 +80,19 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
     return Opened(directory, grid, store, album, School(lessons), targets, materials, tuple(subjects), unfit, root)
 
 
+def gathered(grid: Grid, *, root: Path | None, download: bool) -> Known:
+    """What networks learn from and what is attacked, for each data set."""
+    lessons: dict[str, Lessons] = {}
+    materials: dict[str, Materials] = {}
+    for name in grid.datasets:
+        with about("datasets", name):
+            own = materials[name] = from_dataset(
+                name, grid.images, grid.seed, size=None, root=root, download=download, public=grid.public
+            )
+            lessons[name] = Lessons.of(name, grid.training_images, grid.seed, own.images, root=root, download=download)
+    return lessons, materials
+
+
 def refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> tuple[Unfit, ...]:
     """Refuse what cannot work, on fresh networks, for trained ones are of the same shape; say what fits some only."""
     fitting: set[str] = set()
@@ -91,15 +100,16 @@ def refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mappin
     unfit: list[Unfit] = []
     for name, model in itertools.product(grid.datasets, grid.models):
         plan, own = grid.audit(name, model), materials[name]
-        network = build(model, lessons[name].spec, seed=0).eval()
-        inspect(network, lessons[name].spec)
-        met = meetings(grid, plan, own.spec, _fresh(grid, model, network), own.public_count)
-        for one in {id(one.network): one for one in met}.values():
-            audited = [(one.network, mode) for mode in modes(plan, one.network)]
-            refuse_lone_values(plan, own.spec, audited)
-            if plan.memory is not None:
-                refuse_too_large(one.suitable.attacks, audited, own.spec, plan.batch, plan.memory)
-            fitting.update(attack for attack, _ in one.suitable.attacks)
+        with about("models", model):
+            network = build(model, lessons[name].spec, seed=0).eval()
+            inspect(network, lessons[name].spec)
+            met = meetings(grid, plan, own.spec, _fresh(grid, model, network), own.public_count)
+            for one in {id(one.network): one for one in met}.values():
+                audited = [(one.network, mode) for mode in modes(plan, one.network)]
+                refuse_lone_values(plan, own.spec, audited)
+                if plan.memory is not None:
+                    refuse_too_large(one.suitable.attacks, audited, own.spec, plan.batch, plan.memory)
+                fitting.update(attack for attack, _ in one.suitable.attacks)
         unfit += [
             Unfit(name, model, one.victim.round, defense, attack, str(error))
             for one in met
@@ -109,7 +119,9 @@ def refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mappin
         refused |= {attack: error for one in met for attack, error in one.suitable.refused.items()}
     for attack, error in refused.items():
         if attack not in fitting:
-            raise error
+            row = next(row for row in grid.attacks if meant_for(row)[1] == attack)
+            with about("attacks", row):
+                raise error
     return tuple(unfit)
 
 
