@@ -45,7 +45,7 @@ AT_ONCE = 1000  # images that all test images are compared with in one go
 class FederationAudit:
     """The settings of an audit of a federation."""
 
-    round: int = setting(0, "which round is attacked, from 0 on")
+    round: int | None = setting(None, "which round is attacked, from 0 on; None: the first that is kept")
     attacks: tuple[str, ...] = setting(("invgrad:steps=300,tv=0.001",), "attack SPECs")
     membership: tuple[str, ...] = setting(("loss",), "membership attack SPECs, of those that need no shadow models")
     metrics: tuple[str, ...] = setting(("mse", "psnr", "ssim"), "metric SPECs")
@@ -55,7 +55,7 @@ class FederationAudit:
     seed: int = setting(0, "seed of everything random")
 
     def __post_init__(self) -> None:
-        checks.at_least("round", self.round, 0)
+        checks.at_least("round", self.round or 0, 0)
         checks.at_least("clients", self.clients, 1)
         checks.at_least("images", self.images, 1)
         checks.one_of("labels", self.labels, ("given", "recovered"))
@@ -124,27 +124,31 @@ def audit_federation(
     of all rounds is scored beside it. Each attack is kept in ``out`` once it is over, so the same call goes on.
     """
     plan, rounds = read_result(directory)
-    if settings.round >= len(rounds):
+    ledger = Ledger(directory)
+    kept = (one for one in range(len(rounds)) if ledger.clients(one))
+    number = next(kept, 0) if settings.round is None else settings.round
+    settings = dataclasses.replace(settings, round=number)
+    if number >= len(rounds):
         raise StudyError(f"{directory} has {len(rounds)} finished rounds: --round goes from 0 to {len(rounds) - 1}.")
     if (out / PLAN_FILE).exists():
         raise StudyError(f"{out} holds another study: choose another --out.")
     attack_list = {text: attack_room.create(text) for text in settings.attacks}
     test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
     class_names = plan.class_names(test.class_names)
-    held = _holdings(plan, directory, settings.round, class_names, root)
-    ledger = Ledger(directory)
+    held = _holdings(plan, directory, number, class_names, root)
     image = next(iter(held.values())).spec
     model = network(plan, image)
-    set_weights(model, ledger.sent(settings.round))
+    set_weights(model, ledger.sent(number))
     others = strangers(plan, test, root)
     scene = Scene(model, image, plan.lr, others.images, settings.judges, out)
-    seen = victims(plan, ledger, settings.round, held, model)[: settings.clients]
+    seen = victims(plan, ledger, number, held, model)[: settings.clients]
     seen = [measured(plan, ledger, held, model, one) for one in seen]
     with sole_owner(out):
         sweep(out, out / ROWS)
         rows, failures = _attacked(scene, seen, attack_list, settings, progress)
-        set_weights(model, ledger.sent(settings.round + 1))
-        told = _told(plan, settings, held, others, model)
+        set_weights(model, ledger.sent(number + 1))
+        trained = [one.in_epoch(number * plan.local_epochs) for one in held.values()]
+        told = _told(plan, settings, trained, others, model)
         evidence = gather(plan, directory, len(rounds), root)
         forgery = None if evidence is None else evidence.judged(others, settings.judges, out=out, seed=settings.seed)
         result = FederationAuditResult(out, plan, settings, rows, told, forgery, failures)
@@ -213,13 +217,12 @@ def strangers(plan: Federation, test: Pool, root: Path | None) -> Samples:
 
 
 def _told(
-    plan: Federation, settings: FederationAudit, held: dict[int, Holding], others: Samples, model: nn.Module
+    plan: Federation, settings: FederationAudit, trained: list[Samples], others: Samples, model: nn.Module
 ) -> tuple[Told, ...]:
     """Ask the global model about images that it was trained on in the round and about others, in every way."""
-    samples = [one.in_epoch(settings.round * plan.local_epochs) for one in held.values()]
-    members = sum(len(one.images) for one in samples)
-    images = torch.cat([one.images for one in (*samples, others)])
-    labels = torch.cat([one.targets for one in (*samples, others)])
+    members = sum(len(one.images) for one in trained)
+    images = torch.cat([one.images for one in (*trained, others)])
+    labels = torch.cat([one.targets for one in (*trained, others)])
     found = []
     for query, view in views(defenses.create(plan.defense), settings.seed).items():
         for text in settings.membership:

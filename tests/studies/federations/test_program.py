@@ -16,6 +16,7 @@ from glasshouse.membership import queries
 from glasshouse.store import DATABASE_FILE, Store
 from glasshouse.studies.audit import Running
 from glasshouse.studies.executors import Inline
+from glasshouse.studies.federation import FederationAudit, audit_federation
 from glasshouse.studies.federations import program
 from glasshouse.studies.federations.comparison import compare
 from glasshouse.studies.federations.plan import Federations
@@ -51,6 +52,12 @@ def test_updates_of_the_last_round_are_kept_and_all_global_models(study):
     assert ledger.seen(1, 0)
     with pytest.raises(StudyError, match="keep clients' updates of the last round alone"):
         ledger.seen(0, 0)
+
+
+def test_an_audit_attacks_the_first_round_that_is_kept(study, tmp_path):
+    (folder,) = (study[0] / FOLDER).iterdir()
+    settings = FederationAudit(attacks=("invgrad:steps=1",), metrics=("mse",), clients=1, images=1)
+    assert audit_federation(folder, tmp_path, settings).to_json()["round"] == 1
 
 
 def test_everything_is_measured_once(study):
