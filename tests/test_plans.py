@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from glasshouse.errors import StudyError
-from glasshouse.plans import from_toml, to_toml
+from glasshouse.errors import SettingError, StudyError, about
+from glasshouse.plans import from_toml, read, to_toml
 from glasshouse.registry import setting
 
 
@@ -46,3 +46,10 @@ def test_what_is_no_plan(text, match, tmp_path):
     (tmp_path / "study.toml").write_text(text)
     with pytest.raises(StudyError, match=match):
         from_toml(tmp_path / "study.toml", Trip, schema=1)
+
+
+def test_the_line_of_an_entry_that_is_part_of_another(tmp_path):
+    (tmp_path / "study.toml").write_text('schema = 1\nstops = [\n  "sea:depth=3",\n  "sea",\n]\n')
+    plan = read(tmp_path / "study.toml", Trip, schema=1)
+    with pytest.raises(StudyError, match="line 4: too wet"), plan.located(), about("stops", "sea"):
+        raise SettingError("too wet")

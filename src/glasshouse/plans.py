@@ -119,8 +119,12 @@ def _line(text: str, key: str, value: object) -> int | None:
     first = next((number for number, line in enumerate(lines) if start.match(line)), None)
     if first is None or value is None:
         return None if first is None else first + 1
-    entry = re.compile(rf"""["']{re.escape(str(value))}["']|(?<![\w.]){re.escape(str(value))}(?![\w.])""")
-    return next((first + more + 1 for more, line in enumerate(lines[first:]) if entry.search(line)), first + 1)
+    written = re.escape(str(value))
+    for entry in (rf"""["']{written}["']""", rf"(?<![\w.]){written}(?![\w.])"):  # a bare one may be part of another
+        for number in range(first, len(lines)):
+            if re.search(entry, lines[number]):
+                return number + 1
+    return first + 1
 
 
 def _named(reason: str, settings: dict[str, Any]) -> str:

@@ -135,8 +135,9 @@ def test_status_export_compare_and_report(directory, tmp_path):
     assert len((tmp_path / "table.csv").read_text().splitlines()) == 5
     compared = glasshouse_here("compare", directory, directory).stdout
     assert "Of 4 values both studies have: none beyond chance." in compared
-    assert "All: data digits:size=16, model lenet:width=4, defense none, attack invgrad:steps=2." in " ".join(
-        compared.split()
+    assert (
+        "All: data digits:size=16, model lenet:width=4, defense none, attack invgrad:steps=2, batch norm none."
+        in " ".join(compared.split())
     )
     assert "Differences, paired by image" in compared
     assert "index.html" in glasshouse_here("report", directory).stdout.replace("\n", "")
@@ -150,12 +151,29 @@ def test_a_plan_that_is_wrong_is_one_line_and_exit_code_two(directory, tmp_path,
     assert "study.toml, line" in done.stderr
 
 
+def test_a_title_may_have_brackets(tmp_path):
+    (tmp_path / "study.toml").write_text(to_toml(dataclasses.replace(SMALL, title="[/b] run")))
+    assert "[/b] run" in glasshouse_here("status", tmp_path).stdout
+
+
+def test_modes_of_batch_norm_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    both = {"models": ("tanhnet_bn:width=2,hidden=4",), "batchnorm": ("eval", "train"), "images": 4, "batch": 2}
+    (tmp_path / "study.toml").write_text(
+        to_toml(dataclasses.replace(SMALL, **both, checkpoints=(0,), metrics=("mse",)))
+    )
+    shown = glasshouse_here("run", tmp_path, "--engine", "inline", "--quiet").stdout
+    compared = glasshouse_here("compare", tmp_path, tmp_path).stdout
+    assert all("batch norm" in text and "train" in text and "eval" in text for text in (shown, compared))
+
+
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
 @pytest.mark.parametrize(
     ("changed", "key", "words"),
     [
         ({"attacks": ("invgrad:steps=2", "fc_inversion")}, "attacks", "'fc_inversion' needs"),
         ({"attacks": ("invgrad:steps=2", "lenet:width=4 | fc_inversion")}, "attacks", "'fc_inversion' needs"),
+        ({"attacks": ("invgrad:steps=2", "invgrad:steps=02")}, "attacks", "which mean the same"),
         ({"datasets": ("digits:size=16", "no/such/directory")}, "datasets", "no/such/directory"),
         ({"images": 100_000}, "images", "images=100000 is more than the"),
         ({"public": "no/such/directory"}, "public", "no/such/directory"),

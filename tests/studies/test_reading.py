@@ -54,6 +54,8 @@ def test_every_preset_can_be_read_back(name, scale, tmp_path):
         ("epochs = 0", "line 3: epochs=0"),
         ("\n\ncheckpoints = [99]", "line 5: checkpoints=99"),
         ("seeds = []", "line 3: There are no seeds"),
+        ("batchnorm = []", "line 3: There are no batchnorm"),
+        ('attacks = ["invgrad:steps=3",\n  "dlg:seed=1",\n  "dlg"]', "line 4: Unknown setting of attack dlg 'seed'"),
         ("lr = nan", "line 3: lr=nan"),
         ("images = 1\nbatch = 2", "line 4: batch=2"),
         ("epochs = 99999999999999999999999", "line 3: .* wrong type"),

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from glasshouse.cli.fitting import fitted
-from glasshouse.cli.tables import WIDE, cell, counts, number
+from glasshouse.cli.tables import CONDITIONS, WIDE, cell, counts, number, telling
 from glasshouse.studies.federations.comparison import Difference as FederatedDifference
 from glasshouse.studies.federations.estimate import Estimate as FederatedEstimate
 from glasshouse.studies.federations.results import behind
@@ -22,14 +23,15 @@ from glasshouse.types import JSON
 
 MOST_FAILURES = 10  # lines; the rest is counted
 NOT_COUNTED = "what is done already is not taken off"
-NAMED = ("data", "model", "network", "defense", "attack", "round", "asked")  # columns that say what a value is about
+#: Columns that say what a value is about.
+NAMED = ("data", "model", "network", "defense", "attack", "batch norm", "round", "asked")
 MEGABYTE, GIGABYTE = 2**20, 2**30
 
 
 def show_status(found: Status) -> None:
     """Counts, failures and disk."""
     console = Console()
-    table = Table("", "done", "failed", "left", title=found.title)
+    table = Table("", "done", "failed", "left", title=Text(found.title))
     _count(table, found.unit, found.targets)
     if found.probes != Count(0, 0, 0):
         _count(table, "probes", found.probes)
@@ -95,13 +97,17 @@ def show_result(result: GridResult) -> None:
     rows = []
     shown = {one.setup: one for one in result.identified}
     values = {(row.setup, row.metric): row for row in result.rows}
-    for setup in dict.fromkeys(row.setup for row in result.rows):
+    setups = tuple(dict.fromkeys(row.setup for row in result.rows))
+    modes = [one for one in telling(setups) if one != "round"]  # which names the network
+    for setup in setups:
         cells = [cell(values.get((setup, metric)), wide) for metric in grid.metrics]
         own = [getattr(setup, name) for name in heads]
-        names = [setup.threat.round, _accuracy(result, setup), setup.defense, setup.attack]
+        told = [getattr(setup.threat, one) for one in modes]
+        names = [setup.threat.round, _accuracy(result, setup), setup.defense, setup.attack, *told]
         rows.append([*own, *names, *counts(shown.get(setup)), *cells])
     title = f"{grid.title}: what could be seen (mean{', 95 % interval' if wide else ''})"
-    heads += ["network", "accuracy", "defense", "attack", "seen", "told apart", *grid.metrics]
+    told = [CONDITIONS[one] for one in modes]
+    heads += ["network", "accuracy", "defense", "attack", *told, "seen", "told apart", *grid.metrics]
     console.print(fitted(title, heads, rows, console.width, spare=grid.metrics))
     lost = [one for one in result.targets if one.state == "failed"]
     _failures(console, [f"{one.target.dataset}, {one.target.model}, {one.target.recipe}: {one.reason}" for one in lost])
@@ -125,11 +131,12 @@ def show_federations(found: JSON) -> None:
 
 def show_differences(found: Sequence[Difference]) -> None:
     """One line per setup and metric."""
-    heads = ("data", "model", "network", "defense", "attack", "metric", "first", "second", "second - first", "images")
+    about = ("data", "model", "network", "defense", "attack", "batch norm", "metric")
+    heads = (*about, "first", "second", "second - first", "images")
     rows = []
     for one in found:
         network = f"{one.recipe}, seed {one.training_seed}, epoch {one.epoch}"
-        names = one.dataset, one.model, network, one.defense, one.attack, one.metric
+        names = one.dataset, one.model, network, one.defense, one.attack, one.batchnorm, one.metric
         change = number(one.difference, wide=True)
         rows.append([*names, _mean(one.first), _mean(one.second), change, str(one.difference.images)])
     _differences("paired by image", heads, rows, found, spare=("images", "first", "second"))

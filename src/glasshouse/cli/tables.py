@@ -23,7 +23,7 @@ def result_table(result: AuditResult, width: int) -> Table:
     """One line per setup, one column per metric; with 95 % intervals where the terminal is wide enough."""
     metrics = result.plan.metrics
     wide = width >= WIDE
-    conditions = _telling(result.setups)
+    conditions = telling(result.setups)
     shown = {one.setup: one for one in result.identified}
     values = {(row.setup, row.metric): row for row in result.rows}
     floor = {row.metric: row for row in result.floor}
@@ -49,7 +49,7 @@ def counts(found: Identified | None) -> tuple[str, str]:
     return seen, told
 
 
-def _telling(setups: tuple[Setup, ...]) -> list[str]:
+def telling(setups: tuple[Setup, ...]) -> list[str]:
     """The conditions that differ between setups; one that is the same everywhere tells nothing."""
     return [one for one in CONDITIONS if len({getattr(setup.threat, one) for setup in setups}) > 1]
 

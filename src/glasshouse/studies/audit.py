@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -271,10 +271,13 @@ def _carry_out(
 
 
 def attack(study: Study, running: Running, deadline: float) -> Summary:
-    """Work on every case that is not finished, or whose pictures are lost."""
+    """Work on every case that is not finished, or whose pictures are lost; what could not be tuned has failed."""
     study.store.reset(check_pictures(study))
-    return run(
-        study.cases,
+    untuned = study.choices.untuned
+    for key, reason in untuned.items():
+        study.store.fail(key, reason)
+    summary = run(
+        [case for case in study.cases if case.key() not in untuned],
         study.store,
         study.album,
         study.bench,
@@ -283,6 +286,7 @@ def attack(study: Study, running: Running, deadline: float) -> Summary:
         most_images=study.choices.together.get("images"),
         progress=running.progress,
     )
+    return replace(summary, planned=summary.planned + len(untuned), failed=summary.failed + len(untuned))
 
 
 def _write_down(plan: Plan, study: Study) -> AuditResult:

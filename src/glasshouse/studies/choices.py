@@ -16,11 +16,15 @@ SCHEMA = 1
 
 @dataclass
 class Choices:
-    """What was chosen: how many images are worked on at once, and the settings of every tuned attack by key."""
+    """What was chosen: how many images are worked on at once, and the settings of every tuned attack by key.
+
+    ``untuned`` says why cases could not be tuned in this run, by their keys; the next one tries again.
+    """
 
     directory: Path
     together: JSON = field(default_factory=dict)
     tuning: dict[str, JSON] = field(default_factory=dict)
+    untuned: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, directory: Path) -> Choices:

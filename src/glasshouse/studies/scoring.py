@@ -83,7 +83,7 @@ def measures(subject: Subject, metrics: Sequence[str]) -> Measures:
 
 
 def score(study: Study, subject: Subject, known_measures: Measures, progress: RunProgress = silent) -> None:
-    """Compute every score of a subject's images that is not there yet, from the stored 8-bit pictures."""
+    """Compute every score that the plan asks for and is not there yet, from the stored 8-bit pictures."""
     single = {score_name(one): one for one in (*known_measures.usable.values(), *known_measures.judges.values())}
     told = identified_name(subject.gallery)
     known = study.store.scores()
@@ -92,7 +92,7 @@ def score(study: Study, subject: Subject, known_measures: Measures, progress: Ru
     first, here = subject.places[0], set(subject.places)
     todo = [
         one
-        for one in study.store.reconstructions()
+        for one in _planned(study)
         if one.place in here and any((one.case_key, one.place, name) not in known for name in (*single, told))
     ]
     for start in range(0, len(todo), CHUNK):
@@ -217,12 +217,16 @@ def _scores(owners: Sequence[tuple[str, int]], values: dict[str, Tensor]) -> lis
 
 def check_pictures(study: Study) -> list[str]:
     """Keys of finished cases whose pictures are missing or damaged, so that they can be made again."""
-    bad, planned = set(), {case.key() for case in study.cases}
-    for one in study.store.reconstructions():
-        if one.case_key not in planned:
-            continue
+    bad = set()
+    for one in _planned(study):
         try:
             load_picture(study.album, one.file, one.sha256)
         except (PictureError, DataError):
             bad.add(one.case_key)
     return sorted(bad)
+
+
+def _planned(study: Study) -> list[ReconstructionRecord]:
+    """The reconstructions that the plan asks for; what an earlier one asked for stays as it is."""
+    planned = {case.key() for case in study.cases}
+    return [one for one in study.store.reconstructions() if one.case_key in planned]

@@ -129,7 +129,8 @@ def tuned_cases(
     """All cases with the settings found best for their model, mode and defense; found once, then kept.
 
     At the deadline, a reading of ``time.monotonic``, no further search begins. Cases that have none yet stay as they
-    are, so that they count as to be done; nothing attacks them, because the time is over.
+    are, so that they count as to be done; nothing attacks them, because the time is over. Cases whose search failed
+    stay as they are too, and ``choices.untuned`` says why.
     """
     publics = {part.public.digest: part.public for part in parts if part.public is not None}
     criterion = _criterion() if publics else ""  # here, once: a worker that cannot compute it must not choose by others
@@ -150,9 +151,14 @@ def tuned_cases(
         progress=progress if publics else silent,
         deadline=deadline,
     )
-    if failed:  # when the others are kept
+    if len(failed) == summary.planned > 0:
         reason = next(iter(failed.values()))
         raise StudyError(f"{len(failed)} of {summary.planned} attacks could not be tuned. The first: {reason}")
+    choices.untuned = {
+        case.key(): f"The attack could not be tuned: {failed[one.key()]}"
+        for case, one in searches
+        if one is not None and one.key() in failed
+    }
     if summary.left:
         counts = summary.left, summary.planned
         log.warning("The time is over: %d of %d attacks are not tuned yet, and are left for later.", *counts)

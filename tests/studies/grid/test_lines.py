@@ -11,11 +11,12 @@ import pytest
 from tests.small_grid import SMALL
 
 from glasshouse.errors import SettingError, StudyError
-from glasshouse.store import DATABASE_FILE, Score, Store
+from glasshouse.store import DATABASE_FILE, Location, Score, Store
 from glasshouse.studies.audit import Running
 from glasshouse.studies.export import export, to_csv, to_parquet
 from glasshouse.studies.grid.comparison import compare
 from glasshouse.studies.grid.lines import Line, lines
+from glasshouse.studies.grid.opening import open_grid
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.status import status
 from glasshouse.studies.reading import read_grid
@@ -110,6 +111,20 @@ def test_differences_are_second_minus_first(finished, study):
     store.close()
     found = {(one.metric, round(one.difference.mean, 9)) for one in compare(finished, study)}
     assert found == {("mse", 0.0), ("psnr", 1.0), ("ssim", 0.0)}
+
+
+def test_while_an_edited_plan_is_trained_there_are_lines_of_what_is_trained(grid, study):
+    location = Location.of(study)
+    open_grid(replace(grid, recipes=("none", "crop/prune:percent=50,at=training")), location).store.close()
+    assert {line.recipe for line in lines(study)} == {"fresh", "none"}
+    open_grid(replace(grid, seeds=(7,)), location).store.close()
+    assert lines(study) == []
+
+
+def test_the_last_batch_is_of_the_same_setup(tmp_path):
+    carry_out(replace(SMALL, images=3, batch=2, checkpoints=(0,), metrics=("mse",)), tmp_path, Running())
+    (one,) = compare(tmp_path, tmp_path)
+    assert one.difference.images == 3
 
 
 def test_studies_without_a_common_setup_are_refused(finished, study):

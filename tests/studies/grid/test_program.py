@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from glasshouse.errors import ModelError, SettingError, StudyError
 from glasshouse.files import sole_owner
 from glasshouse.models.imprinted import Imprinted
 from glasshouse.store import DATABASE_FILE, Store
-from glasshouse.studies import presets
+from glasshouse.studies import presets, tuning
 from glasshouse.studies.audit import Running
 from glasshouse.studies.bench import Bench
 from glasshouse.studies.grid.plan import to_toml
@@ -193,6 +194,53 @@ def test_an_edited_plan_goes_on_and_what_it_leaves_out_is_kept_but_not_shown(gri
     assert (done.attacking.found, done.attacking.done) == (8, 8)
     assert {row["recipe"] for row in done.result.to_json()["rows"]} == {"fresh", "none"}
     assert sum(not one.planned for one in records(study, "cases")) == 4
+
+
+def test_a_lost_picture_that_the_plan_no_longer_asks_for_stops_nothing(tmp_path):
+    grid = replace(SMALL, attacks=("invgrad:steps=2", "dlg:steps=2"), metrics=("mse",))
+    carry_out(grid, tmp_path, Running())
+    dropped = {one.key for one in records(tmp_path, "cases") if one.described["attack"] == "dlg:steps=2"}
+    lost = next(one for one in records(tmp_path, "reconstructions") if one.case_key in dropped)
+    next((tmp_path / "images").rglob(Path(lost.file).name)).unlink()
+    less = replace(grid, attacks=("invgrad:steps=2",), metrics=("mse", "psnr"))
+    assert carry_out(less, tmp_path, Running()).attacking.failed == 0
+    assert carry_out(replace(grid, metrics=("mse", "psnr")), tmp_path, Running()).attacking.done == 1  # made again
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        (
+            {"models": ("lenet:width=4", "lenet:width=04")},
+            "models has 'lenet:width=4' and 'lenet:width=04', which mean",
+        ),
+        ({"recipes": ("crop", "crop/none")}, "recipes has 'crop' and 'crop/none'"),
+        ({"defenses": ("prune", "prune:percent=70")}, "defenses has 'prune' and"),
+        ({"attacks": ("invgrad:steps=2", "lenet:width=4 | invgrad:steps=02")}, "attacks has 'invgrad:steps=2' and"),
+    ],
+)
+def test_two_ways_to_write_one_thing_are_refused(changed, match, tmp_path):
+    with pytest.raises(SettingError, match=match):
+        carry_out(replace(SMALL, **changed), tmp_path, Running())
+
+
+def test_a_search_that_fails_costs_its_own_cases_only(tmp_path, monkeypatch):
+    choice = tuning._choice
+
+    def fails(search, practice):
+        if search.case.defense == "prune":
+            raise ModelError("too large")
+        return choice(search, practice)
+
+    grid = replace(SMALL, attacks=("invgrad:steps=1",), checkpoints=(0,), defenses=("none", "prune"), tune=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning, "_choice", fails)
+        done = carry_out(grid, tmp_path, Running())
+    assert (done.attacking.done, done.attacking.failed, done.attacking.left) == (2, 2, 0)
+    assert {one.setup.defense for one in done.result.failures} == {"prune"}
+    assert all("could not be tuned: too large" in one.reason for one in done.result.failures)
+    again = carry_out(grid, tmp_path, Running())
+    assert (again.attacking.found, again.attacking.done, again.result.failures) == (2, 2, ())
 
 
 def test_paired_attacks_each_recipe_behind_its_own_defense(grid, study):

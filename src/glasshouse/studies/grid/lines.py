@@ -15,6 +15,7 @@ from glasshouse.studies.grid.targets import spellings_of
 from glasshouse.studies.reading import read_grid
 from glasshouse.studies.scoring import IDENTIFIED, MARGINS, Scores, score_name, shows
 from glasshouse.studies.table import batchnorm_known, labels_known
+from glasshouse.types import JSON
 from glasshouse.votes.judgement import Judgement, judge_reconstructions
 
 
@@ -56,7 +57,7 @@ class Line:
     def setup(self) -> tuple[object, ...]:
         """What lines have in common that a table sums up in one row."""
         network = self.dataset, self.model, self.recipe, self.training_seed, self.epoch
-        return *network, self.defense, self.attack, self.batchnorm, self.batch, self.labels
+        return *network, self.defense, self.attack, self.batchnorm, self.labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,14 +91,14 @@ def lines(directory: Path) -> list[Line]:
 
 
 def _known(grid: Grid, store: Store, votes: Votes) -> _Known:
-    scores = store.scores()
+    scores, origins = store.scores(), _origins(store)  # a network that is to be trained again has no lines meanwhile
     singles = {text: metric for text in grid.metrics if isinstance(metric := create(text), Metric)}
     present = {name for _, _, name in scores}
     judges = {text: metric for text in MARGINS if isinstance(metric := create(text), Metric)}
     return _Known(
-        {one.key: one for one in store.cases() if one.planned},
+        {one.key: one for one in store.cases() if one.planned and _network(one.described) in origins},
         {one.place: one for one in store.images()},
-        _origins(store),
+        origins,
         scores,
         {place: name for _, place, name in scores if name.startswith(IDENTIFIED)},
         singles,
@@ -121,10 +122,15 @@ def _origins(store: Store) -> dict[tuple[str, str, str], tuple[str, int, int, fl
     return found
 
 
+def _network(facts: JSON) -> tuple[str, str, str]:
+    """Which network a case attacks."""
+    return facts["dataset"], facts["model"], facts["weights"]
+
+
 def _line(known: _Known, one: ReconstructionRecord) -> Line:
     case, image = known.cases[one.case_key], known.images[one.place]
     facts = case.described
-    recipe, training_seed, epoch, accuracy = known.origins[facts["dataset"], facts["model"], facts["weights"]]
+    recipe, training_seed, epoch, accuracy = known.origins[_network(facts)]
     votes = known.judged.get((one.case_key, one.place))
     return Line(
         dataset=facts["dataset"],

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
 
-from glasshouse.errors import CapabilityError, ModelError, StudyError, about
+from glasshouse import attacks, defenses, models
+from glasshouse.errors import CapabilityError, ModelError, SettingError, StudyError, about
 from glasshouse.files import sweep, write_atomic
 from glasshouse.models.own import build, inspect
+from glasshouse.registry import complete_spec
 from glasshouse.store import Album, Location, Store
 from glasshouse.studies.audit import check_plan
 from glasshouse.studies.grid.meetings import Unfit, Victims, meetings, told
 from glasshouse.studies.grid.plan import Grid, from_toml, meant_for, to_toml
-from glasshouse.studies.grid.targets import Lessons, School, Target, described, guard_of, targets_of
+from glasshouse.studies.grid.targets import Lessons, School, Target, augments, described, guard_of, targets_of
 from glasshouse.studies.materials import Materials, from_dataset
 from glasshouse.studies.memory import refuse_too_large
 from glasshouse.studies.study import PLAN_FILE, Victim, refuse_foreign
@@ -95,6 +97,7 @@ def gathered(grid: Grid, *, root: Path | None, download: bool) -> Known:
 
 def refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mapping[str, Materials]) -> tuple[Unfit, ...]:
     """Refuse what cannot work, on fresh networks, for trained ones are of the same shape; say what fits some only."""
+    _refuse_aliases(grid)
     fitting: set[str] = set()
     refused: dict[str, CapabilityError | ModelError] = {}
     unfit: list[Unfit] = []
@@ -123,6 +126,23 @@ def refuse_useless(grid: Grid, lessons: Mapping[str, Lessons], materials: Mappin
             with about("attacks", row):
                 raise error
     return tuple(unfit)
+
+
+def _refuse_aliases(grid: Grid) -> None:
+    """Refuse two ways to write one thing: it is done once, so that the second would wait for its results forever."""
+    lists: list[tuple[str, Sequence[str], Callable[[str], object]]] = [
+        ("models", grid.models, lambda text: models.models.create(text).meaning),
+        ("recipes", grid.recipes, lambda text: (augments(text), guard_of(text).complete_spec)),
+        ("defenses", grid.defenses, lambda text: defenses.create(text).complete_spec),
+        *(("attacks", grid.attacks_on(one), lambda text: complete_spec(attacks.create(text))) for one in grid.models),
+    ]
+    for name, texts, meaning in lists:
+        first: dict[object, str] = {}
+        for text in texts:
+            other = first.setdefault(meaning(text), text)
+            if other != text:
+                with about(name, text):
+                    raise SettingError(f"{name} has '{other}' and '{text}', which mean the same: write one of them.")
 
 
 def _fresh(grid: Grid, model: str, network: nn.Module) -> Victims:

@@ -19,6 +19,18 @@ NAME = "grid"
 FRESH = 0  # the checkpoint before any training
 SEPARATOR = "|"  # between a model and what is meant for it alone
 PROBES = ("membership", "linkage", "cost")
+#: Lists that must name something.
+NEEDED = (
+    "datasets",
+    "models",
+    "recipes",
+    "checkpoints",
+    "seeds",
+    "attacks",
+    "defenses",
+    "metrics",
+    "batchnorm",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +73,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         checks.at_least("epochs", self.epochs, 1)
-        for name in ("datasets", "models", "recipes", "checkpoints", "seeds", "attacks", "defenses", "metrics"):
+        for name in NEEDED:
             if not getattr(self, name):
                 raise SettingError(f"There are no {name}: name at least one.")
             self._refuse_repeated(name)
