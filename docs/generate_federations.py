@@ -31,6 +31,7 @@ RARE = "tpr_at_fpr_0.01"
 LOSS = "loss"
 NONE, NOISE, CSVAR = "none", "image_noise:sigma=50", "csvar"
 WORDS = {NONE: "vanilla", NOISE: "noise sigma 50", CSVAR: "CSVAR"}
+PRESET = csvar.laptop()
 #: Settings that may differ between parts of one study: what they run, and words about it.
 LISTS = ("datasets", "models", "defenses", "extra", "single", "seeds", "shadow_membership")
 LABELS = ("title", "versions")
@@ -279,11 +280,17 @@ def controlled(rows: list[dict]) -> list[str]:
 
 
 def missing(studies: list[dict]) -> list[str]:
-    """What the plans ask for and is not measured, setup by setup."""
+    """What the preset or a plan asks for and is not measured, setup by setup; a failure is said where there was one."""
+    rows = {named(row): row for one in studies for row in one["rows"]}
+    asked = {(one.dataset, one.model, one.defense, one.augment, one.seed): bool(own) for one, own in PRESET.asked()}
     left: dict[str, list[str]] = {}
-    for row in (row for one in studies for row in one["rows"] if "accuracy" not in row):
+    for name, shadows in (asked | {name: False for name in rows if name not in asked}).items():
+        row, (dataset, model, defense, augment, seed) = rows.get(name, {}), name
+        if "accuracy" in row and ("shadowed" in row or not shadows):
+            continue
         state = f"failed: {row['failed']}" if "failed" in row else "not run yet"
-        left.setdefault(f"{row['dataset']}, {row['model']}, {behind(row)} ({state})", []).append(str(row["seed"]))
+        way = behind({"defense": defense, "augment": augment}) + (", with shadow models" if shadows else "")
+        left.setdefault(f"{dataset}, {model}, {way} ({state})", []).append(str(seed))
     if not left:
         return ["Every federation of the plan was run.", ""]
     names = [f"- {name}: seeds {', '.join(seeds)}" for name, seeds in left.items()]
@@ -292,7 +299,7 @@ def missing(studies: list[dict]) -> list[str]:
 
 def exchanged(rows: list[dict]) -> list[str]:
     """Networks that were trained and are no longer in the preset: their rows stay, and why they went is said."""
-    planned = {federation.model for federation, _ in csvar.laptop().asked()}
+    planned = {federation.model for federation, _ in PRESET.asked()}
     gone = ", ".join(dict.fromkeys(row["model"] for row in rows if row["model"] not in planned))
     return [EXCHANGED.format(gone)] if gone else []
 

@@ -272,3 +272,10 @@ def test_each_guess_has_an_image_of_its_own(rng):
     assert points_home(torch.rand(400, 1, 4, 4, generator=rng), truth, truth.flip(3)).mean == pytest.approx(
         0.5, abs=0.1
     )
+
+
+def test_a_data_set_in_the_order_of_its_classes_points_nowhere(rng):
+    """The first twenty of the others are one image: whoever took them would find every guess at home."""
+    guesses, truth, more = (torch.rand(count, 1, 4, 4, generator=rng) for count in (400, 20, 180))
+    others = torch.cat([more[:1].expand(20, -1, -1, -1), more])
+    assert points_home(guesses, truth, others).mean == pytest.approx(0.5, abs=0.1)

@@ -101,6 +101,19 @@ def test_secrets_decide_and_stay_secret():
     member = Member(0, b"s" * 32)
     assert member.seed("key") == Member(0, b"s" * 32).seed("key")
     assert len({member.seed("key"), member.seed("order", 0), Member(0, b"t" * 32).seed("key")}) == 3
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_noise_of_a_real_client_never_comes_twice(fresh, small, holding):
+    """The difference of two answers under one noise would show what the noise hides."""
+    plan = dataclasses.replace(small, defense="dp_sgd:epsilon=1")
+    member = Member(0, b"s" * 32, fresh=fresh)
+    received = weights_of(network(plan, holding.spec))
+    first, second = (train_round(plan, holding, member, 0, received).weights for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first) is not fresh
+    changes = [torch.cat([(one[name] - received[name]).flatten() for name in received]) for one in (first, second)]
+    alike = float(torch.corrcoef(torch.stack(changes))[0, 1])
+    assert abs(alike) < 0.3 if fresh else alike == pytest.approx(1)
     assert "secret" not in repr(member)
 
 

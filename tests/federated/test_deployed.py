@@ -33,6 +33,7 @@ from glasshouse import data
 from glasshouse.collection import new_key
 from glasshouse.errors import SettingError, UnknownNameError
 from glasshouse.federated import Federation
+from glasshouse.federated.apps import answer_once
 from glasshouse.federated.deployed import participant, plan_of
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.records import Ledger, read_tensors
@@ -59,6 +60,18 @@ def test_a_client_can_ask_for_more_protection_and_not_for_less(run, own):
     config = {"partition-id": 0, "data": "digits", "secure-aggregation": own}
     asked = participant(Context(1, 1, config, RecordDict(), run_config))
     assert asked.plan.secure_aggregation is (run or own)
+
+
+def test_a_round_is_answered_once_and_none_beyond_the_plan():
+    context = node(partition_id=0, data="digits")
+    plan = participant(context).plan
+    for number in (0, 1):
+        answer_once(number, plan, context)
+    with pytest.raises(SettingError, match="round 0 again"):
+        answer_once(0, plan, context)
+    for number in (-1, 2):
+        with pytest.raises(SettingError, match="plan has 2, from 0 on"):
+            answer_once(number, plan, context)
 
 
 def test_flowers_own_keys_pass():

@@ -17,7 +17,7 @@ from glasshouse.errors import ModelError, SettingError
 from glasshouse.federated import Federation, apps
 from glasshouse.federated.records import Ledger
 from glasshouse.federated.run import begun
-from glasshouse.federated.secure import check_range, check_setup
+from glasshouse.federated.secure import check_asked, check_range
 
 MODULUS = 2**32
 STEP = 16 / 2**22  # a weight changes by multiples of this
@@ -107,7 +107,7 @@ def test_nothing_is_clipped_in_silence(secure, carry_out, tmp_path):
 
 def test_ranges():
     check_range({"w": torch.tensor([8.0, -8.0]), "empty": torch.zeros(0)}, 8.0)
-    with pytest.raises(ModelError, match=r"'w' changed by 8\.01"):
+    with pytest.raises(ModelError, match=r"Some weight changed by more than secure aggregation carries \(8\)"):
         check_range({"w": torch.tensor([0.0, -8.01])}, 8.0)
     with pytest.raises(ModelError, match="would spoil the sum"):
         check_range({"w": torch.tensor([float("inf")])}, 8.0)
@@ -122,9 +122,16 @@ def test_ranges():
 )
 def test_a_client_refuses_a_server_that_would_unmask_it(changes, match):
     usual = {Key.STAGE: Stage.SETUP, Key.SAMPLE_NUMBER: 4, Key.SHARE_NUMBER: 4, Key.THRESHOLD: 3}
-    check_setup(usual)
+    check_asked(usual)
     with pytest.raises(SettingError, match=match):
-        check_setup({**usual, **changes})
+        check_asked({**usual, **changes})
+
+
+def test_a_client_takes_both_masks_off_nobody():
+    asked = {Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: [1, 2], Key.DEAD_NODE_ID_LIST: [3]}
+    check_asked(asked)
+    with pytest.raises(SettingError, match="present and gone"):
+        check_asked({**asked, Key.DEAD_NODE_ID_LIST: [1]})
 
 
 def test_a_client_whose_plan_is_secure_sends_nothing_in_the_open(small, secure, local_grid, tmp_path):

@@ -76,6 +76,20 @@ def test_a_coin_is_called_a_coin(tmp_path):
     assert "better than a coin would" in text(render(written(tmp_path, [row("none", 0.9, 0.51)])))
 
 
+def test_an_attack_that_surely_tells_is_not_hidden_by_one_that_may(tmp_path):
+    unsure, sure = row("none", 0.9, 0.60), row("csvar", 0.9, 0.55)
+    for told in unsure["membership"].values():
+        for one in told.values():
+            one["auc"] |= {"low": 0.4, "high": 0.8}
+    found = text(render(written(tmp_path, [unsure, sure])))
+    assert "At worst members of the training data are told from others with AUC 0.550" in found
+
+
+def test_clients_that_did_not_take_part_are_named(tmp_path):
+    absent = {**row("none", 0.9, 0.8), "faults": ["round 3, client 1: did not reply within 600 s"]}
+    assert "digits, mlp, none, round 3, client 1: did not reply" in text(render(written(tmp_path, [absent])))
+
+
 def test_nothing_finished_says_nothing(tmp_path):
     waiting = {"dataset": "digits", "model": "mlp", "defense": "clip", "seed": 1, "pending": True}
     assert "Nothing was finished yet" in text(render(written(tmp_path, [waiting])))

@@ -37,6 +37,8 @@ from glasshouse.federated.plan import Federation
 from glasshouse.federated.secure import SecureFedAvg, masked
 from glasshouse.federated.strategy import RecordedFedAvg
 
+ANSWERED = "glasshouse.answered"
+
 
 @dataclass(frozen=True)
 class Participant:
@@ -93,7 +95,9 @@ def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
         one = introduce(context)
         config = message.content.config_records[CONFIG]
         received = from_record(message.content.array_records[ARRAYS])
-        trained = one.train(one.plan, one.holding(config), one.member, round_number(config), received)
+        number = round_number(config)
+        answer_once(number, one.plan, context)
+        trained = one.train(one.plan, one.holding(config), one.member, number, received)
         return to_reply(trained, message)
 
     return app
@@ -105,6 +109,18 @@ def round_number(config: ConfigRecord) -> int:
     if not isinstance(first, int) or not isinstance(here, int):
         raise SettingError(f"The server sent round {first!r} + {here!r}: use a Glasshouse server.")
     return first + here - 1
+
+
+def answer_once(number: int, plan: Federation, context: Context) -> None:
+    """Refuse a round beyond the plan's, or a second time: what a defense promises is about each of them once."""
+    if not 0 <= number < plan.rounds:
+        raise SettingError(f"The server asks for round {number}: this client's plan has {plan.rounds}, from 0 on.")
+    records = context.state.config_records
+    before = records[ANSWERED][ROUND] if ANSWERED in records else []
+    answered = [one for one in before if isinstance(one, int)] if isinstance(before, list) else []
+    if number in answered:
+        raise SettingError(f"The server asks for round {number} again: this client answers each round of a run once.")
+    records[ANSWERED] = ConfigRecord({ROUND: [*answered, number]})
 
 
 def server_app(prepare: Callable[[Context], Host], stopping: threading.Event | None = None) -> ServerApp:

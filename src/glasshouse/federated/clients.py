@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,10 +27,15 @@ Weights = Mapping[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A client: its number, and the secret that its keys, its noise and the order of its images follow from."""
+    """A client: its number, and the secret that its keys, its noise and the order of its images follow from.
+
+    One that is ``fresh`` draws noise and order anew whenever it is asked: under noise that came twice, the difference
+    of two answers would show what it hides.
+    """
 
     number: int
     secret: bytes = dataclasses.field(repr=False)
+    fresh: bool = False
 
     @classmethod
     def simulated(cls, number: int, seed: int) -> Member:
@@ -44,6 +50,10 @@ class Member:
     def generator(self, *facts: object) -> torch.Generator:
         """A generator for one purpose."""
         return torch.Generator().manual_seed(self.seed(*facts))
+
+    def once(self, *facts: object) -> int:
+        """A seed for one purpose and one time alone; in a simulation it is the same again."""
+        return self.seed(*facts, secrets.token_bytes(32)) if self.fresh else self.seed(*facts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +70,8 @@ class RoundClient(DefendedClient):
 
     def __init__(self, plan: Federation, holding: Holding, member: Member, number: int) -> None:
         guard = defenses.create(plan.defense).with_key(member.generator("key"))
-        super().__init__(guard, member.generator("defense", number), epoch=number * plan.local_epochs)
+        noise = torch.Generator().manual_seed(member.once("defense", number))
+        super().__init__(guard, noise, epoch=number * plan.local_epochs)
         self.holding = holding
         self.number = number
         self.first = self.epoch
@@ -135,10 +146,10 @@ def train(plan: Federation, client: RoundClient, member: Member, received: Weigh
     """Train the received weights as a client, behind that client's own defense."""
     model = network(plan, client.holding.spec)
     set_weights(model, received)
-    recipe = dataclasses.replace(plan.recipe, seed=member.seed("order", client.number))
+    recipe = dataclasses.replace(plan.recipe, seed=member.once("order", client.number))
     samples = client.holding.in_epoch(client.first)
     with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(member.seed("dropout", client.number))
+        torch.manual_seed(member.once("dropout", client.number))
         every = list(model.parameters())  # also what the server will send anew: a client does not know
         loss = fit(model, samples.images, samples.targets, recipe, client=client, decay_at=(), learning=every)
     return Trained(_shared(model, received, client), len(client.holding), loss)

@@ -77,7 +77,7 @@ def _member(plan: Federation, node: Config) -> Member:
     if not isinstance(number, int):
         raise SettingError(f"partition-id is {number!r}: give each SuperNode a whole number of its own, from 0 on.")
     if "key-file" in node:
-        return Member(number, read_key(Path(str(node["key-file"]))))
+        return Member(number, read_key(Path(str(node["key-file"]))), fresh=True)
     if defenses.create(plan.defense).acts_on != "nothing":
         raise SettingError(
             f"Defense '{plan.defense}' needs a secret that the server does not know: make one with 'glasshouse key new "
@@ -98,4 +98,4 @@ def main(grid: Grid, context: Context) -> None:
         raise SettingError(f"out = '{out}' in the run's configuration: give the absolute path of a directory.")
     with begun(plan_of(context.run_config), out) as host:
         serve(host, grid, context)
-        write_down(host)
+        write_down(host, promised=False)  # a node may have another defense than the run asks for

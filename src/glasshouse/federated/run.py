@@ -100,8 +100,11 @@ def _simulate(host: Host, root: Path | None, cores: int) -> None:
         simulate(client, server, host.plan.clients, stopping, cores)
 
 
-def write_down(host: Host) -> FederationResult:
-    """Keep the final model and the result; a federation that nobody took part in has none."""
+def write_down(host: Host, *, promised: bool = True) -> FederationResult:
+    """Keep the final model and the result; a federation that nobody took part in has none.
+
+    ``promised`` says whether every client is known to have the plan's defense.
+    """
     rounds = host.ledger.finished()
     if not any(one.heard for one in rounds):
         faults = [fault for one in rounds for fault in one.faults]
@@ -111,7 +114,7 @@ def write_down(host: Host) -> FederationResult:
     examples = tuple(sizes[client] for client in sorted(sizes))
     weights = host.ledger.sent(len(rounds))
     write_atomic(host.directory / MODEL_FILE, to_safetensors(weights))
-    promise = guarded(host.plan, min(examples)).promise
+    promise = guarded(host.plan, min(examples)).promise if promised else ""
     result = FederationResult(
         host.directory,
         host.plan,

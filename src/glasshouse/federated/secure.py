@@ -7,6 +7,7 @@ summed are changes of weights and not weights: they are small, and the sum is ca
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -62,6 +63,8 @@ from glasshouse.federated.messages import (
 from glasshouse.federated.plan import FEWEST_SECURE
 from glasshouse.federated.records import Fault, Heard
 
+log = logging.getLogger(__name__)
+
 SHARES = 1.0  # every client keeps a share of every other's secrets
 THRESHOLD = 2 / 3  # of the clients must stay; with half or less, a server that tells two stories could unmask one
 RANGE = "secure-range"
@@ -103,14 +106,19 @@ def masked(secure: Callable[[Context], bool]) -> Mod:
                 "The server asks for weights in the open, but this client shares them by secure aggregation only: "
                 "start the run with secure-aggregation=true."
             )
-        check_setup(message.content.config_records[RECORD_KEY_CONFIGS])
+        check_asked(message.content.config_records[RECORD_KEY_CONFIGS])
         return secaggplus_mod(message, context, partial(as_change, call_next=call_next))
 
     return mod
 
 
-def check_setup(config: Mapping[str, object]) -> None:
-    """Refuse a server that would add up too few clients, or let half of them unmask one."""
+def check_asked(config: Mapping[str, object]) -> None:
+    """Refuse a server that would add up too few clients, let half of them unmask one, or take both masks off one."""
+    if config.get(Key.STAGE) == Stage.UNMASK:
+        lists = [config.get(key) for key in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)]
+        nodes = [node for part in lists if isinstance(part, list) for node in part]
+        if len(set(nodes)) < len(nodes):
+            raise SettingError("The server calls one client present and gone: that would take both its masks off.")
     if config.get(Key.STAGE) != Stage.SETUP:
         return
     clients, shares, threshold = (config.get(key) for key in (Key.SAMPLE_NUMBER, Key.SHARE_NUMBER, Key.THRESHOLD))
@@ -124,12 +132,13 @@ def check_range(change: Weights, limit: float) -> None:
     """Refuse to send what SecAgg+ would clip, or what cannot be added: behind masks nobody would notice."""
     for name, value in change.items():
         if not bool(value.isfinite().all()):
-            raise ModelError(f"'{name}' holds NaN or infinite values, which would spoil the sum: use a smaller --lr.")
+            raise ModelError("Some weight is NaN or infinite, which would spoil the sum: use a smaller --lr.")
         largest = float(value.abs().max()) if value.numel() else 0.0
         if largest > limit:
+            log.warning("'%s' changed by %.3g.", name, largest)  # here, for errors travel unmasked
             raise ModelError(
-                f"'{name}' changed by {largest:.3g}, more than secure aggregation carries ({limit:g}) without "
-                "clipping: use a larger --secure-range, or a smaller --lr."
+                f"Some weight changed by more than secure aggregation carries ({limit:g}) without clipping: use a "
+                "larger --secure-range, or a smaller --lr."
             )
 
 

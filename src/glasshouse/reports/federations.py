@@ -61,6 +61,7 @@ def render(directory: Path) -> str:
         choices=choices(results["settings"]),
         promises=sorted({f"{row['defense']}: {row['promise']}" for row in rows if row["promise"]}),
         waiting=sum("pending" in row for row in results["rows"]),
+        absent=[(row, one) for row in rows for one in row.get("faults", ())],
         lost=[row for row in results["rows"] if "failed" in row],
     )
 

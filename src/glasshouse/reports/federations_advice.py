@@ -12,7 +12,7 @@ def headline(places: Sequence[Place]) -> str:
     asked = [(one.worst, one) for one in places if one.worst is not None]
     if not asked:
         return "Nothing was finished yet, so nothing can be said."
-    worst, place = max(asked, key=lambda one: one[0].auc.mean)
+    worst, place = max(asked, key=lambda one: one[0].strength)
     behind = f"{place.dataset}, {place.model}, defense {place.defense}"
     if worst.auc.low <= COIN:
         return f"No attack told members of the training data from others better than a coin would ({behind})."

@@ -23,6 +23,11 @@ class Told:
     query: str
     auc: Interval
 
+    @property
+    def strength(self) -> tuple[bool, float]:
+        """What attacks are ordered by: one that surely beats a coin comes before one that may only seem to."""
+        return self.auc.low > COIN, self.auc.mean
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -48,8 +53,8 @@ class Place:
 
     @property
     def worst(self) -> Told | None:
-        """The attack and way of asking that tell members best: that is what counts."""
-        return max(self.told, key=lambda one: one.auc.mean, default=None)
+        """The attack and way of asking that tell members best, of those that surely do where there are any."""
+        return max(self.told, key=lambda one: one.strength, default=None)
 
 
 def places(rows: Sequence[JSON]) -> list[Place]:

@@ -20,7 +20,7 @@ from glasshouse.types import JSON, Interval, Threat
 
 log = logging.getLogger(__name__)
 
-VERSION = 2  # counts changes that change a row; 1 counted no labels and no noise
+VERSION = 3  # counts changes that change a row
 FOLDER = "rows"
 DIGESTS = "sha256"  # of its pictures, in the file of a row
 

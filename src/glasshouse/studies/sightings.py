@@ -186,9 +186,13 @@ def assigned(guesses: Tensor, truth: Tensor) -> Tensor:
 
 
 def points_home(guesses: Tensor, truth: Tensor, others: Tensor) -> Interval:
-    """The share of guesses that are more like one of the victim's images than like any of as many others."""
-    count = min(len(truth), len(others))
-    own, foreign = (likeness(guesses, part[:count]).max(1).values for part in (truth, others))
+    """The share of guesses that are more like one of the victim's images than like any of as many others.
+
+    Both are drawn, always alike: a data set may be in the order of its classes.
+    """
+    count, rng = min(len(truth), len(others)), torch.Generator().manual_seed(0)
+    drawn = (part[torch.randperm(len(part), generator=rng)[:count]] for part in (truth, others))
+    own, foreign = (likeness(guesses, part).max(1).values for part in drawn)
     return share_interval(int((own > foreign).sum()), len(guesses))
 
 

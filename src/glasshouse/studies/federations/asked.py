@@ -48,10 +48,11 @@ class Asked:
 
     @classmethod
     def of(cls, plan: Federation, directory: Path, root: Path | None) -> Asked:
-        """Gather what the clients trained on, and test images that none of them has."""
+        """Gather what the clients that were heard trained on, and test images that no client has."""
         test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
         names = plan.class_names(test.class_names)
-        holdings = [dealt(plan, client, names, root) for client in range(plan.clients)]
+        heard = {one.client for facts in Ledger(directory).finished() for one in facts.heard}
+        holdings = [dealt(plan, client, names, root) for client in sorted(heard)]
         held = [holding.in_epoch(0) for holding in holdings]
         members = Samples(torch.cat([one.images for one in held]), torch.cat([one.targets for one in held]))
         model = network(plan, holdings[0].spec)

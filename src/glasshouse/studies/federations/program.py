@@ -11,7 +11,7 @@ from torch import nn
 
 from glasshouse import data
 from glasshouse.errors import StudyError
-from glasshouse.federated.records import Ledger, Round
+from glasshouse.federated.records import Ledger, Round, named
 from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
 from glasshouse.store import Store
@@ -132,6 +132,7 @@ class Ground:
             "promise": result.promise,
             "seconds": sum(one.seconds for one in result.rounds),
             "bytes": sum(one.bytes_sent for one in result.rounds),
+            "faults": [f"round {one.number}, {line}" for one in result.rounds for line in named(one.faults)],
             "curve": [finite_or_none(one.accuracy) for one in result.rounds],
             **{name: before[name] if name in before else ask() for name, ask in questions.items()},
         }
