@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table in Markdown."""
-    return ["| " + " | ".join(line) + " |" for line in (heads, ["---"] * len(heads), *rows)]
+    lines = [[cell.replace("|", "\\|") for cell in line] for line in (heads, *rows)]
+    return ["| " + " | ".join(line) + " |" for line in (lines[0], ["---"] * len(heads), *lines[1:])]
 
 
 def value(found: dict, name: str) -> str:

@@ -59,6 +59,10 @@ SEEN = (
     "Reconstructions that more than half of the testing judges recognise, with Wilson's interval. A ranking means "
     f"little unless {SHARES[0]:.0%} to {SHARES[1]:.0%} are recognised: the column *within*."
 )
+SIGNED = (
+    "Signed; 95 % intervals of rho and tau over trainings, with all their checkpoints, of areas over originals. FID "
+    "and KID of so few images have no meaning by themselves: every model has as many, so that they can be ranked."
+)
 CAPTIONS = {
     "contradictions-*": "Figure 1: metrics say that the first reconstruction shows more, judges the second",
     "metrics": f"Figure 3A: metric against metric, {DATASETS[0]}",
@@ -108,8 +112,11 @@ def agreement(test: dict) -> list[str]:
         rows.append([name, *figures, "n/a" if resolved is None else f"{resolved:.3f}", printed.get(name, "")])
     rows.append(["item difficulty", "n/a", "n/a", "n/a", value(found, "difficulty_auc_within_model"), "n/a", ""])
     few = "" if found["models"] >= POINTS else f" (**fewer than {POINTS}**)"
+    learned = test.get("unlearned_models", 0)
     facts = [
         f"{found['models']} model points{few}, {found['images']} reconstructions.",
+        f"They are of {test['tested_originals']} originals.",
+        *([f"{learned} more model points are left out: those networks had not learned."] if learned else []),
         f"SemSim learned from {test['trained_guesses']} guesses of {test['trained_originals']} originals.",
         f"Votes resolve {found['resolved_pairs']} of {found['pairs']} pairs of models.",
         *(f"Without {name}: {why}." for name, why in test["missing"].items()),
@@ -164,6 +171,6 @@ def page(found: dict) -> str:
     ]
     for axis, title in TABLES.items():
         some = [test for test in found["tests"] if test["axis"] == axis]
-        lines += [f"## {title}", "", "Signed; 95 % intervals over models.", ""] if some else []
+        lines += [f"## {title}", "", SIGNED, ""] if some else []
         lines += [line for test in some for line in agreement(test)]
     return "\n".join([*lines, *pictures(found)]).rstrip() + "\n"

@@ -24,6 +24,8 @@ def outcome(left_out, models=None, *, axis="data set", testers="classifier: ince
         "axis": axis,
         "left_out": left_out,
         "trained_originals": 9,
+        "unlearned_models": 2,
+        "tested_originals": 24,
         "trained_guesses": 90,
         "missing": {"fid": "few"},
     }

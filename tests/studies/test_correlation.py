@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import itertools
 import json
 from collections import defaultdict
@@ -13,7 +14,9 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from glasshouse.errors import DataError
-from glasshouse.studies.correlation import correlate
+from glasshouse.studies.correlation import correlate, correlation
+from glasshouse.votes.judged import judged
+from glasshouse.votes.table import read_votes
 
 SIGN = {"psnr": 1, "lpips": -1, "other": 1}
 REAL = "semsim_human/semsim_cifar100_human_labels.csv"
@@ -85,6 +88,29 @@ def test_meaning(found):
     assert psnr.resolved > 0.9
     assert found.images == 119
     assert found.without_votes == 1
+
+
+def test_copies_of_one_training_say_no_more_than_the_training(voted):
+    """Every model four times over, as checkpoints that are alike: the same intervals and p, not narrower ones."""
+    table = read_votes(voted)
+    people = judged(table, "mean")
+    values = {"psnr": table.numbers("psnr")[people.rows]}
+    count = len(people.models)
+    copies = dataclasses.replace(
+        people,
+        rows=np.arange(4 * len(people.rows)),
+        models=tuple(f"{name}, copy {copy}" for copy in range(4) for name in people.models),
+        model=np.concatenate([people.model + copy * count for copy in range(4)]),
+        original=np.tile(people.original, 4),
+        hits=np.tile(people.hits, (4, 1)),
+        chances=np.tile(people.chances, 4),
+        runs=np.tile(np.arange(count), 4),
+    )
+    known = {"source": "votes", "judge": "mean", "images": len(people.rows)}
+    (once,) = correlation(people, values, **known).metrics
+    (often,) = correlation(copies, {"psnr": np.tile(values["psnr"], 4)}, **known).metrics
+    ends = [(one.rho.low, one.rho.high, one.p_rho, one.p_tau) for one in (once, often)]
+    assert ends[0] == pytest.approx(ends[1])
 
 
 def test_differences_are_paired(found):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+import torch
 from tests.judged_study import make_study, vote
 
-from glasshouse.errors import DataError
+from glasshouse.errors import DataError, WeightsError
 from glasshouse.functional.agreement import MISSING
+from glasshouse.metrics.features import FeatureMetric
 from glasshouse.semsim import Recipe
 from glasshouse.studies import evaluation, teaching
 from glasshouse.studies.ablation import Ranges, ablate
@@ -38,7 +41,12 @@ def cheap_lpips(monkeypatch):
     monkeypatch.setattr(teaching, "SIGNS", ("mse", "ssim"))
 
 
-def test_every_data_set_attack_and_model_is_left_out_once(studies):
+def no_weights(images):
+    raise WeightsError("no weights here")
+
+
+def test_every_data_set_attack_and_model_is_left_out_once(studies, monkeypatch):
+    monkeypatch.setattr(evaluation, "features", no_weights)
     found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
     assert (found.teachers, found.testers) == (
         "classifier: alexnet lineup 2",
@@ -54,7 +62,7 @@ def test_every_data_set_attack_and_model_is_left_out_once(studies):
     ]
     first = found.tests[0]
     assert (first.originals, first.guesses, first.failed) == (12, 96, None)
-    assert "fid" in first.missing
+    assert first.missing == {"fid": "no weights here"}
     assert {one.name for one in first.found.metrics} == {"mse", "psnr", "semsim", "classifier"}
     assert len(first.found.recognition.models) == 8
     psnr = next(one for one in first.found.metrics if one.name == "psnr")
@@ -98,22 +106,81 @@ def test_judgements_of_a_study_become_those_of_a_table(studies):
     assert people.models[people.model[place]] == f"{testing.dataset_of(guess)}: {guess.condition}"
 
 
+class Size(FeatureMetric):
+    """How many images there were; of truths that look like their guesses a hundred more."""
+
+    fewest = 50
+
+    def distance(self, truths, guesses):
+        return float(len(truths) + 100 * torch.allclose(truths, guesses))
+
+
 def test_a_metric_of_sets_has_one_value_for_each_model(studies, monkeypatch):
-    class Size(evaluation.SetMetric):
-        """How many images there were."""
+    looked_at = []
 
-        def __init__(self):
-            self.count = 0
+    def features(images):
+        looked_at.append(len(images))
+        return images.flatten(1).mean(1, keepdim=True)
 
-        def update(self, truth, guess):
-            self.count += len(truth)
-
-        def compute(self):
-            return float(self.count)
-
-    monkeypatch.setattr(evaluation, "create", lambda name: Size())
+    monkeypatch.setattr(evaluation, "features", features)
     _, testing = panels(studies)
-    assert evaluation._of_sets(testing, judged_by(testing, "mean"), "size").tolist() == [12.0] * 192
+    sets = evaluation._Sets(testing, judged_by(testing, "mean"))
+    assert sets.values(Size()).tolist() == sets.values(Size()).tolist() == [12.0] * 192
+    assert sum(looked_at) == 24 + 192  # each picture once
+    fewer = testing.only(lambda guess: guess is not testing.guesses[0])
+    assert np.isnan(evaluation._Sets(fewer, judged_by(fewer, "mean")).values(Size())).all()
+
+
+def test_originals_stand_beside_their_own_guesses(studies, monkeypatch):
+    monkeypatch.setattr(evaluation, "features", lambda images: images.flatten(1).mean(1, keepdim=True))
+    _, testing = panels(studies)
+    truths, _ = evaluation._Sets(testing, judged_by(testing, "mean")).features
+    expected = [testing.originals[guess.owner].picture.mean() for guess in testing.guesses]
+    assert truths.flatten().tolist() == pytest.approx([float(one) for one in expected])
+
+
+def test_networks_that_have_not_learned_are_nobodys_targets(studies):
+    _, testing = panels(studies)
+    assert evaluation._least_accuracy("digits") == 0.5
+    assert evaluation._least_accuracy("first.npz") == 0  # which is not here
+    digits = tuple(dataclasses.replace(one, dataset="digits") for one in testing.originals)
+    right = {"open": 0.49, "shut": 0.51}
+    known = dataclasses.replace(
+        testing,
+        originals=digits,
+        guesses=tuple(dataclasses.replace(one, accuracy=right[one.facts["model"]]) for one in testing.guesses),
+    )
+    assert {guess.facts["model"] for guess in evaluation._learned(known).guesses} == {"shut"}
+    assert len(evaluation._learned(testing).guesses) == len(testing.guesses)  # of which nobody knows
+
+
+def test_checkpoints_of_one_training_are_drawn_together(studies):
+    _, testing = panels(studies)
+    guesses = tuple(
+        dataclasses.replace(one, condition=f"{one.facts['model']}, seed 0, epoch {number % 2}")
+        for number, one in enumerate(testing.guesses)
+    )
+    people = judged_by(dataclasses.replace(testing, guesses=guesses), "mean")
+    trainings = {name.partition(", epoch")[0] for name in people.models}
+    assert len(set(people.clusters.tolist())) == len(trainings) < len(people.models)
+
+
+def test_people_may_test_what_classifiers_taught(studies, tmp_path):
+    own = make_study(tmp_path / "own", dataset="third.npz", first=80)
+    vote(own, ("one", "two", "three"), kind="human")
+    found = evaluate([own], QUICK, lessons=studies, axes=("data set",), metrics=("mse",))
+    assert found.teachers.startswith("classifier")
+    assert found.testers.startswith("human")
+    with pytest.raises(DataError, match=r"no .* votes"):
+        evaluate([own], QUICK, lessons=studies, axes=("data set",), metrics=("mse",), judges="classifier")
+
+
+def test_lessons_teach_what_is_ablated(studies):
+    found = ablate(
+        studies[:1], QUICK, lessons=studies[1:], ranges=Ranges(sizes=(), backbones=(), losses=("rank",), margins=())
+    )
+    assert [one.test.left_out for one in found] == ["first.npz"]
+    assert found[0].test.originals == 12
 
 
 def test_orders_that_differ_are_shown(studies):

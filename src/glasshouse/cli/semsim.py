@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from glasshouse.cli.semsim_score import score
-from glasshouse.cli.semsim_test import ablate, evaluate
-
-if TYPE_CHECKING:
-    from glasshouse.store import Kind
+from glasshouse.cli.semsim_test import ablate, evaluate, kind
 
 semsim = typer.Typer(help="Train and use SemSim.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -78,7 +75,7 @@ def train(
             studies,
             out,
             lesson,
-            judges=_kind(judges),
+            judges=kind(judges),
             leave_out=leave_out or (),
             progress=lambda share: advance(100 * share, 100),
         )
@@ -91,17 +88,6 @@ def train(
         f"{fitted.order:.1%} of pairs of held-out originals in the right order."
     )
     print(f"Network: {out}; reliability of its probability: {picture}")
-
-
-def _kind(word: str | None) -> Kind | None:
-    """Whose judgements a word asks for; kinds are never mixed."""
-    from typing import cast
-
-    from glasshouse import checks
-
-    if word is not None:
-        checks.one_of("judges", word, ("human", "classifier"))
-    return cast("Kind | None", word)
 
 
 semsim.command()(score)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 if TYPE_CHECKING:
+    from glasshouse.store import Kind
     from glasshouse.studies.semsim import Lesson
 
 Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories with votes")]
@@ -30,6 +31,7 @@ def evaluate(
     lessons: Annotated[list[Path] | None, typer.Option(help="further study to learn from only; repeatable")] = None,
     axes: Annotated[str | None, typer.Option(help="what is left out, as a,b [default: data set,attack,model]")] = None,
     metrics: Annotated[str | None, typer.Option(help="metrics beside SemSim [default: mse to kid]")] = None,
+    judges: Annotated[str | None, typer.Option(help="who tests: human or classifier [default: people, if any]")] = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="directory for evaluation.json and the pictures")] = None,
     as_json: AsJson = False,
@@ -47,7 +49,13 @@ def evaluate(
     beside = evaluation.METRICS if metrics is None else _listed(metrics)
     with counting("evaluating", "trainings") as advance:
         found = evaluation.evaluate(
-            studies, lesson, lessons=lessons or [], axes=chosen, metrics=beside, progress=advance
+            studies,
+            lesson,
+            lessons=lessons or [],
+            axes=chosen,
+            metrics=beside,
+            judges=kind(judges),
+            progress=advance,
         )
     if out is not None:
         write_evaluation(found, out)
@@ -60,6 +68,7 @@ def evaluate(
 
 def ablate(
     studies: Studies,
+    lessons: Annotated[list[Path] | None, typer.Option(help="further study to learn from only; repeatable")] = None,
     leave_out: Annotated[str | None, typer.Option(help="data set to test on [default: the first]")] = None,
     backbone: Backbone = "alexnet",
     preset: Preset = "quick",
@@ -88,7 +97,9 @@ def ablate(
     )
     lesson = _lesson(backbone, preset, loss, epochs, seed)
     with counting("ablating", "trainings") as advance:
-        found = ablation.ablate(studies, lesson, left_out=leave_out, ranges=ranges, progress=advance)
+        found = ablation.ablate(
+            studies, lesson, lessons=lessons or [], left_out=leave_out, ranges=ranges, progress=advance
+        )
     rows = [one.to_json() for one in found]
     text = json.dumps({"schema": ablation.SCHEMA, "rows": rows}, indent=1, allow_nan=False)
     if out is not None:
@@ -98,6 +109,16 @@ def ablate(
         print(text)
     else:
         _show(f"Tested on {found[0].test.left_out} (95 % intervals)", ABLATED, ablation_rows(rows))
+
+
+def kind(word: str | None) -> Kind | None:
+    """Whose judgements a word asks for; kinds are never mixed."""
+
+    from glasshouse import checks
+
+    if word is not None:
+        checks.one_of("judges", word, ("human", "classifier"))
+    return cast("Kind | None", word)
 
 
 def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, seed: int) -> Lesson:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from glasshouse.errors import DataError
-from glasshouse.functional.intervals import AT_ONCE, NORMAL_95, SEED, Array
+from glasshouse.functional.intervals import AT_ONCE, SEED, Array
 from glasshouse.types import Interval
 
 PERMUTATIONS = 9_999
@@ -98,12 +99,12 @@ class Area:
     @property
     def interval(self) -> Interval:
         """With its 95 % interval over clusters, by the delta method (Obuchowski 1997)."""
-        half = NORMAL_95 * _spread(self.pull)
+        half = _half(self.pull)
         return Interval(self.value, max(self.value - half, 0.0), min(self.value + half, 1.0), self.images)
 
     def less(self, other: Area) -> Interval:
         """By how much this area is larger than another of the same images, each measured on the same clusters."""
-        difference, half = self.value - other.value, NORMAL_95 * _spread(self.pull - other.pull)
+        difference, half = self.value - other.value, _half(self.pull - other.pull)
         return Interval(difference, difference - half, difference + half, self.images)
 
 
@@ -127,9 +128,12 @@ def area(scores: Array, chances: Array, strata: Array, clusters: Array) -> Area 
     return Area(value, np.bincount(clusters, moved) / pairs.sum(), len(scores))
 
 
-def _spread(pull: Array) -> float:
-    """Standard error of a statistic that clusters move so far."""
-    return float(np.sqrt((pull**2).sum() * len(pull) / max(len(pull) - 1, 1)))
+def _half(pull: Array) -> float:
+    """Half of the 95 % interval of a statistic that clusters move so far: Student's t, for there may be few."""
+    if len(pull) == 1:
+        return np.inf
+    error = np.sqrt((pull**2).sum() * len(pull) / (len(pull) - 1))
+    return float(stats.t.ppf(0.975, len(pull) - 1) * error)
 
 
 def _concordance(scores: Array, chances: Array, strata: Array) -> tuple[Array, Array]:

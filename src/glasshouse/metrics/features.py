@@ -18,6 +18,14 @@ from glasshouse.types import ImageSpec
 CHUNK = 32
 
 
+def features(images: Tensor) -> Tensor:
+    """Inception features (N, 2048) of images (N, C, H, W), grey ones repeated over three channels."""
+    network = trunks.inception_fid()
+    with torch.no_grad(), devices.placed(network) as device:
+        chunks = images.expand(-1, 3, -1, -1).split(CHUNK)
+        return torch.cat([network(chunk.to(device)).cpu() for chunk in chunks])
+
+
 @dataclass(kw_only=True)
 class FeatureMetric(SetMetric):
     """A distance between the Inception features of the truths and of the guesses, from ``fewest`` images on."""
@@ -38,13 +46,10 @@ class FeatureMetric(SetMetric):
         return f"{self.label} is not defined under {self.fewest} images, here are {images}"
 
     def update(self, truth: Tensor, guess: Tensor) -> None:
-        """Take in the features of some more pairs; grey ones are repeated over three channels."""
+        """Take in the features of some more pairs."""
         checks.pairs(truth, guess)
-        network = trunks.inception_fid()
-        with torch.no_grad(), devices.placed(network) as device:
-            for images, features in ((truth, self.truths), (guess, self.guesses)):
-                for chunk in images.expand(-1, 3, -1, -1).split(CHUNK):
-                    features.append(network(chunk.to(device)).cpu())
+        self.truths.append(features(truth))
+        self.guesses.append(features(guess))
 
     @final
     def compute(self) -> float:

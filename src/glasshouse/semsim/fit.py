@@ -120,10 +120,11 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
     measure = network.measure(judged.originals, judged.guesses, judged.owners)
     lr, epochs = recipe.lr or network.lr, recipe.epochs or network.epochs
     optimizer = _optimizer(network, lr, recipe)
+    together = max(1, min(recipe.batch, network.pairs * len(judged.originals) // len(judged.guesses)))
     best, best_epoch, kept = -1.0, 0, copy.deepcopy(network.state_dict())
     for epoch in range(epochs):
         network.train()
-        for places in _batches(taught, judged.owners, recipe.batch, rng):
+        for places in _batches(taught, judged.owners, together, rng):
             loss = LOSSES[recipe.loss](measure(places), judged.values[places], judged.owners[places], recipe.margin)
             optimizer.zero_grad()
             loss.backward()

@@ -38,6 +38,7 @@ class Network(nn.Module, ABC):
     kind: ClassVar[str]
     lr: ClassVar[float] = 3e-4  # of Adam, where a recipe names none
     epochs: ClassVar[int] = 60  # at most, where a recipe names none
+    pairs: ClassVar[int] = 2**16  # most that are learned from at once, or as many as one original has
     calibration: Tensor
 
     def __init__(self, backbone: str, size: int) -> None:
@@ -90,11 +91,22 @@ class Embedding(Network):
     """The paper's network: a classifier without its last layer, all of it trained."""
 
     kind: ClassVar[str] = "embedding"
+    pairs: ClassVar[int] = 256  # all layers of each are kept for the way back: those of ResNet50 take 26 MB
 
     def __init__(self, backbone: str = "resnet50", size: int = 32, seed: int = 0) -> None:
         super().__init__(backbone, size)
         self.network = create(backbone, ImageSpec(3, size, size, 2), seed=seed)
         _without_classifier(self.network)
+
+    def measure(self, originals: Images, guesses: Images, owners: Tensor) -> Callable[[Tensor], Tensor]:
+        """The same with each original looked at once, however many guesses it has."""
+
+        def distances(places: Tensor) -> Tensor:
+            own, back = owners[places].unique(return_inverse=True)
+            lengths: Tensor = (self(self.some(originals, own))[back] - self(self.some(guesses, places))).norm(dim=1)
+            return lengths
+
+        return distances
 
     def features(self, images: Tensor) -> Tensor:
         """What the last layer would have classified."""

@@ -66,20 +66,21 @@ def ablate(
     studies: Sequence[Path],
     lesson: Lesson,
     *,
+    lessons: Sequence[Path] = (),
     left_out: str | None = None,
     ranges: Ranges | None = None,
     progress: RunProgress = lambda done, total: None,
 ) -> tuple[Ablated, ...]:
     """Train every variant without one data set, the first unless it is named, and test it there."""
-    teaching, testing = panels(studies)
+    teaching, testing = panels(studies, lessons)
     known = sorted({AXES[AXIS](testing, guess) for guess in testing.guesses})
     target = left_out or known[0]
-    if target not in known or len(known) < 2:
+    rest = teaching.only(lambda guess: AXES[AXIS](teaching, guess) != target)
+    if target not in known or not rest.guesses:
         raise DataError(
             f"To test on '{target}' takes votes on it and on another data set to learn from: "
             f"here are {', '.join(known)}."
         )
-    rest = teaching.only(lambda guess: AXES[AXIS](teaching, guess) != target)
     work = list(variants(lesson, ranges or Ranges(), len(rest.originals)))
     found = []
     with one_thread():

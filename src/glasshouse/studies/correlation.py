@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -151,7 +151,7 @@ def correlation(people: Judged, values: Mapping[str, Array], *, source: str, jud
         annotators=people.hits.shape[1],
         recognition=seen,
         metrics=tuple(_against_people(one, people, seen) for one in measured),
-        differences=tuple(_difference(one, two, seen) for one, two in combinations(measured, 2)),
+        differences=tuple(_difference(one, two, people, seen) for one, two in combinations(measured, 2)),
         ceiling=ceiling(people),
         difficulty=difficulty(people),
         kappa=fleiss_kappa(counts) if (counts.sum(1) > 1).any() else None,
@@ -191,7 +191,8 @@ class _Measured:
 
 
 def _against_people(metric: _Measured, people: Judged, seen: Recognition) -> MetricResult:
-    means, shares, models = metric.sign * metric.per_model, np.array(seen.shares), len(seen.shares)
+    means, shares = metric.sign * metric.per_model, np.array(seen.shares)
+    alone = [people.per_cluster(values) for values in (means, shares)]
     pooled = area(metric.per_image, people.chances, np.zeros_like(people.model), people.original)
     in_model = area(metric.per_image, people.chances, people.model, people.original)
     within = metric.within_original
@@ -200,10 +201,10 @@ def _against_people(metric: _Measured, people: Judged, seen: Recognition) -> Met
         leaks_when=metric.leaks_when,
         known=metric.known,
         means=tuple(means.tolist()),
-        rho=bootstrap_interval(lambda drawn: spearman(means, shares, drawn), models),
-        tau=bootstrap_interval(lambda drawn: kendall(means, shares, drawn), models),
-        p_rho=spearman_p(means, shares),
-        p_tau=kendall_p(means, shares),
+        rho=_interval(people, lambda drawn: spearman(means, shares, drawn)),
+        tau=_interval(people, lambda drawn: kendall(means, shares, drawn)),
+        p_rho=spearman_p(*alone),
+        p_tau=kendall_p(*alone),
         auc=None if pooled is None else pooled.interval,
         auc_within_original=None if within is None else within.interval,
         auc_within_model=None if in_model is None else in_model.interval,
@@ -211,13 +212,19 @@ def _against_people(metric: _Measured, people: Judged, seen: Recognition) -> Met
     )
 
 
-def _difference(first: _Measured, second: _Measured, seen: Recognition) -> Difference:
+def _interval(people: Judged, statistic: Callable[[Array], Array]) -> Interval:
+    """A statistic over models with its 95 % interval; whole trainings are drawn, with all their checkpoints."""
+    clusters = people.clusters
+    return bootstrap_interval(lambda drawn: statistic(drawn[:, clusters]), int(clusters.max()) + 1)
+
+
+def _difference(first: _Measured, second: _Measured, people: Judged, seen: Recognition) -> Difference:
     one, two, shares = first.per_model, second.per_model, np.array(seen.shares)
     areas = first.within_original, second.within_original
     return Difference(
         first=first.name,
         second=second.name,
-        rho=bootstrap_interval(lambda drawn: spearman(one, shares, drawn) - spearman(two, shares, drawn), len(shares)),
-        tau=bootstrap_interval(lambda drawn: kendall(one, shares, drawn) - kendall(two, shares, drawn), len(shares)),
+        rho=_interval(people, lambda drawn: spearman(one, shares, drawn) - spearman(two, shares, drawn)),
+        tau=_interval(people, lambda drawn: kendall(one, shares, drawn) - kendall(two, shares, drawn)),
         auc_within_original=None if areas[0] is None or areas[1] is None else areas[0].less(areas[1]),
     )

@@ -2,37 +2,47 @@
 
 Where people voted, they teach and they test. Else some classifiers teach and others, of another make, test. Originals
 of an attack or a model that is left out may have taught through other attacks or models; those of a data set never do.
+Networks that have not learned are nobody's targets, so that reconstructions through them are left out of tests.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from glasshouse.errors import DataError, GlasshouseError
+from glasshouse import data
+from glasshouse.errors import DataError, GlasshouseError, WeightsError
 from glasshouse.functional.agreement import MISSING
 from glasshouse.functional.intervals import Array
 from glasshouse.functional.threads import one_thread
-from glasshouse.metrics import SetMetric, create
+from glasshouse.metrics import create
+from glasshouse.metrics.features import FeatureMetric, features
 from glasshouse.semsim import Network
+from glasshouse.store import Kind
 from glasshouse.studies.correlation import Correlation, correlation
 from glasshouse.studies.judgements import TEACHERS, TESTERS, Guess, Judgements, batches, kind_of, read
 from glasshouse.studies.measuring import measured
 from glasshouse.studies.ordering import Ordering, orderings
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
-from glasshouse.types import JSON, ImageSpec
+from glasshouse.types import JSON
 from glasshouse.votes.judged import JUDGES, Judged
 
 SCHEMA = 1
 METRICS = ("mse", "psnr", "ssim", "lpips", "fid", "kid")
 CLASSIFIER = "classifier"  # the paper's other way: how many of the teaching classifiers are right
 CHUNK = 32
+LEARNED = 5  # times chance that a network must be right, or, of few classes, by half of what chance leaves
+FEWEST_IMAGES = 10  # of a model, for a metric of sets
+EPOCH = re.compile(r", epoch \d+")
 
 #: By what training and test are told apart, and how a guess says it.
 AXES: Mapping[str, Callable[[Judgements, Guess], str]] = {
@@ -46,14 +56,17 @@ AXES: Mapping[str, Callable[[Judgements, Guess], str]] = {
 class Evaluated:
     """One training and its test: what was left out, on how much the network learned, and what the test says.
 
-    ``missing`` are metrics without a value, and why; ``failed`` is why there is no test at all. ``orderings`` are a few
-    originals with what was made of them, to be looked at.
+    ``unlearned`` counts the models that were left out because they had not learned; ``tested`` are the originals of the
+    others. ``missing`` are metrics without a value, and why; ``failed`` is why there is no test at all. ``orderings``
+    are a few originals with what was made of them, to be looked at.
     """
 
     axis: str
     left_out: str
     originals: int
     guesses: int
+    unlearned: int
+    tested: int
     found: Correlation | None
     missing: Mapping[str, str]
     failed: str | None = None
@@ -66,6 +79,8 @@ class Evaluated:
             "left_out": self.left_out,
             "trained_originals": self.originals,
             "trained_guesses": self.guesses,
+            "unlearned_models": self.unlearned,
+            "tested_originals": self.tested,
             "missing": dict(self.missing),
             "failed": self.failed,
             "correlation": None if self.found is None else self.found.to_json(),
@@ -92,14 +107,18 @@ class Evaluation:
         }
 
 
-def panels(studies: Sequence[Path], lessons: Sequence[Path] = ()) -> tuple[Judgements, Judgements]:
+def panels(
+    studies: Sequence[Path], lessons: Sequence[Path] = (), judges: Kind | None = None
+) -> tuple[Judgements, Judgements]:
     """The judgements that teach and those that test: people do both, of classifiers some are kept for tests.
 
-    ``lessons`` are studies that teach only. Nobody is tested on degraded copies, which no attack made.
+    ``lessons`` are studies that teach only; people may test what classifiers taught there. ``judges`` says who tests,
+    where not people do as soon as there are any. Nobody is tested on degraded copies, which no attack made.
     """
-    kind = kind_of([*studies, *lessons], None)
-    teaching = read([*studies, *lessons], kind, None if kind == "human" else TEACHERS)
-    testing = read(studies, kind, None if kind == "human" else TESTERS)
+    tests = kind_of(studies, judges)
+    teaches = kind_of(lessons, None) if lessons else tests
+    teaching = read([*studies, *lessons], teaches, None if teaches == "human" else TEACHERS)
+    testing = read(studies, tests, None if tests == "human" else TESTERS)
     return teaching, testing.only(lambda guess: guess.attacked)
 
 
@@ -111,13 +130,14 @@ def evaluate(
     axes: Sequence[str] = tuple(AXES),
     metrics: Sequence[str] = METRICS,
     judge: str = "mean",
+    judges: Kind | None = None,
     progress: RunProgress = lambda done, total: None,
 ) -> Evaluation:
     """Train without each data set, attack and model of some studies in turn, and test on what was left out.
 
-    ``lessons`` are further studies to learn from, but for what is left out.
+    ``lessons`` are further studies to learn from, but for what is left out; ``judges`` are those who test.
     """
-    teaching, testing = panels(studies, lessons)
+    teaching, testing = panels(studies, lessons, judges)
     splits = [(axis, value) for axis in axes for value in _values(testing, axis) if _others(teaching, axis, value)]
     if not splits:
         raise DataError("There is one data set, one attack and one model only: nothing can be left out; add studies.")
@@ -141,7 +161,9 @@ def without(
 ) -> Evaluated:
     """One training without something, and its test on that."""
     rest = teaching.only(lambda guess: AXES[axis](teaching, guess) != value)
-    left = testing.only(lambda guess: AXES[axis](testing, guess) == value)
+    every = testing.only(lambda guess: AXES[axis](testing, guess) == value)
+    left = _learned(every)
+    amounts = len(rest.originals), len(rest.guesses), _models(every) - _models(left), len(left.originals)
     missing: dict[str, str] = {}
     try:
         network, _ = lesson.learn(rest)
@@ -152,9 +174,31 @@ def without(
         named = {name: column for name, column in columns.items() if _tells(name, column, people, missing)}
         found = correlation(people, named, source=f"{axis} {value}", judge=judge, images=len(left.guesses))
     except GlasshouseError as error:  # one test that cannot be made leaves the others standing
-        return Evaluated(axis, value, len(rest.originals), len(rest.guesses), None, missing, str(error))
+        return Evaluated(axis, value, *amounts, None, missing, str(error))
     shown = orderings(left, columns["psnr"], columns["semsim"]) if "psnr" in columns else ()
-    return Evaluated(axis, value, len(rest.originals), len(rest.guesses), found, missing, orderings=shown)
+    return Evaluated(axis, value, *amounts, found, missing, orderings=shown)
+
+
+def _learned(judgements: Judgements) -> Judgements:
+    """Without what was made through networks that are hardly better than chance, where that is known."""
+    least = {dataset: _least_accuracy(dataset) for dataset in judgements.datasets}
+    return judgements.only(
+        lambda guess: guess.accuracy is None or guess.accuracy >= least[judgements.dataset_of(guess)]
+    )
+
+
+def _least_accuracy(dataset: str) -> float:
+    """How often a network must be right to have learned a data set; of one that is not here nobody knows."""
+    try:
+        chance = 1 / len(data.load(dataset).class_names)
+    except GlasshouseError:
+        return 0.0
+    return min(LEARNED * chance, (1 + chance) / 2)
+
+
+def _models(judgements: Judgements) -> int:
+    """How many models are ranked."""
+    return len({_label(judgements, guess) for guess in judgements.guesses})
 
 
 def judged_by(judgements: Judgements, judge: str) -> Judged:
@@ -166,6 +210,8 @@ def judged_by(judgements: Judgements, judge: str) -> Judged:
             hits[row, voters[name]] = hit
     labels = [_label(judgements, guess) for guess in judgements.guesses]
     models = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    trainings = [EPOCH.sub("", label) for label in models]
+    runs = {training: number for number, training in enumerate(dict.fromkeys(trainings))}
     return Judged(
         rows=np.arange(len(labels)),
         models=tuple(models),
@@ -173,6 +219,7 @@ def judged_by(judgements: Judgements, judge: str) -> Judged:
         original=judgements.owners.numpy(),
         hits=hits,
         chances=JUDGES[judge](hits),
+        runs=np.array([runs[training] for training in trainings]),
     )
 
 
@@ -190,11 +237,14 @@ def _columns(
 ) -> dict[str, Array]:
     """Values (K,) of the metrics that are defined here; a metric of sets has that of its model at every image."""
     found = {}
+    sets = _Sets(judgements, people)
     for name in metrics:
-        if isinstance(create(name), SetMetric):
-            column = _of_sets(judgements, people, name)
-        else:
-            column = measured(judgements, name).double().numpy()
+        metric = create(name)
+        try:
+            column = sets.values(metric) if isinstance(metric, FeatureMetric) else _of_images(judgements, name)
+        except WeightsError as error:
+            missing[name] = str(error)
+            continue
         if np.isfinite(column).all():
             found[name] = column
         else:
@@ -202,26 +252,42 @@ def _columns(
     return found
 
 
-def _of_sets(judgements: Judgements, people: Judged, name: str) -> Array:
-    """A metric of sets for each model, at each of its images; NaN where a model has too few."""
-    found = np.full(len(judgements.guesses), np.nan)
-    channels, height, width = judgements.guesses[0].picture.shape
-    for number, label in enumerate(people.models):
-        inside = people.model == number
-        metric = create(name)
-        if not isinstance(metric, SetMetric) or metric.why_not(
-            ImageSpec(channels, height, width, 1), int(inside.sum())
-        ):
-            continue
-        of_model = judgements.only(partial(_is_of, judgements, label))
-        for _, truths, guesses in batches(of_model, CHUNK):
-            metric.update(truths, guesses)
-        found[inside] = metric.compute()
-    return found
+def _of_images(judgements: Judgements, name: str) -> Array:
+    return np.asarray(measured(judgements, name).double().numpy())
 
 
-def _is_of(judgements: Judgements, label: str, guess: Guess) -> bool:
-    return _label(judgements, guess) == label
+@dataclass(eq=False)
+class _Sets:
+    """The reconstructions of each model as a set; every picture is looked at once, for all metrics and models."""
+
+    judgements: Judgements
+    people: Judged
+
+    def values(self, metric: FeatureMetric) -> Array:
+        """A metric of sets for each model, at each of its images; NaN where a model has too few.
+
+        Values at equal counts may be compared also where a metric wants more images to mean something by itself.
+        """
+        sizes = np.bincount(self.people.model)
+        least = FEWEST_IMAGES if np.ptp(sizes) == 0 else metric.fewest
+        found = np.full(len(self.people.model), np.nan)
+        for number in np.flatnonzero(sizes >= least):
+            inside = self.people.model == number
+            truths, guesses = (part[inside] for part in self.features)
+            found[inside] = metric.distance(truths, guesses)
+        return found
+
+    @cached_property
+    def features(self) -> tuple[Tensor, Tensor]:
+        """Those of the original of every guess, and of the guess itself, (K, F) each."""
+        originals = _looked_at([one.picture for one in self.judgements.originals])
+        return originals[self.judgements.owners], _looked_at([one.picture for one in self.judgements.guesses])
+
+
+def _looked_at(pictures: Sequence[Tensor]) -> Tensor:
+    """Features of pictures that may differ in size."""
+    alike = groupby(pictures, key=lambda picture: picture.shape)
+    return torch.cat([features(torch.stack(list(some))) for _, some in alike])
 
 
 def _label(judgements: Judgements, guess: Guess) -> str:

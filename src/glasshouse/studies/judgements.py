@@ -43,6 +43,7 @@ class Guess:
 
     ``owner`` is the original's number, ``condition`` what was attacked and how, ``facts`` the case that it comes from
     (nothing for votes from elsewhere). ``hits`` say whose answers gave the original away, ``grades`` are soft votes.
+    ``accuracy`` is how often the attacked network was right on test images, where a study trained it.
     """
 
     study: Path
@@ -54,6 +55,7 @@ class Guess:
     picture: Tensor
     hits: Mapping[str, bool]
     grades: Mapping[str, float]
+    accuracy: float | None = None
 
     @property
     def attacked(self) -> bool:
@@ -195,9 +197,11 @@ class _Pictures:
             self.facts = {case.key: case.described for case in store.cases()}
             images = {image.place: image for image in store.images()}
             made = store.reconstructions()
+            trained = [one.outcome for one in store.targets() if one.state == "done"]
         finally:
             store.close()
         self.datasets = {one.place: str(self.facts[one.case_key]["dataset"]) for one in made}
+        self.right = {name: one["accuracy"][at] for one in trained for at, name in one["weights"].items() if at != "0"}
         self.classes = {place: image.class_name for place, image in images.items()}
         self.files: dict[str, str] = {}
         for item in items:
@@ -216,16 +220,18 @@ class _Pictures:
 
     def guess(self, item: Item, owner: int, cast: _Cast) -> Guess:
         """What an item shows."""
+        facts = self.facts.get(item.case_key, {})
         return Guess(
             study=self.study,
             case_key=item.case_key,
             place=item.place,
             owner=owner,
             condition=item.condition,
-            facts=self.facts.get(item.case_key, {}),
+            facts=facts,
             picture=read_picture(self.album, str(item.image)),
             hits=cast.hits,
             grades=cast.grades,
+            accuracy=self.right.get(facts.get("weights")),
         )
 
 

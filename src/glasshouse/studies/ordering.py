@@ -33,8 +33,9 @@ def orderings(judgements: Judgements, psnr: Array, semsim: Array, count: int = S
     seen = np.array([guess.share > HALF for guess in judgements.guesses])
     found = []
     for owner in np.unique(owners):
-        rows = np.flatnonzero(owners == owner)[:MOST]
+        rows = np.flatnonzero(owners == owner)
         if seen[rows].any() and not seen[rows].all():
+            rows = _spread(rows[np.argsort(psnr[rows], kind="stable")])
             found.append((_turned(psnr[rows], semsim[rows]), int(owner), rows))
     found.sort(key=lambda one: (-one[0], one[1]))
     return tuple(
@@ -47,6 +48,11 @@ def orderings(judgements: Judgements, psnr: Array, semsim: Array, count: int = S
         )
         for _, owner, rows in found[:count]
     )
+
+
+def _spread(rows: Array) -> Array:
+    """At most so many as are shown, from the first to the last."""
+    return np.asarray(rows[np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int)])
 
 
 def _turned(psnr: Array, semsim: Array) -> int:

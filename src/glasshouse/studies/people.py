@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from glasshouse.functional.agreement import MISSING
-from glasshouse.functional.intervals import SEED, Array, ends, redraws
+from glasshouse.functional.intervals import FEW, SEED, Array, ends, mean_interval, redraws
 from glasshouse.functional.ranking import area, kendall, spearman
 from glasshouse.types import JSON, Interval, finite_or_none, flat
 from glasshouse.votes.judged import Judged
@@ -24,7 +24,7 @@ class Recognition:
     """The share of each model's images that was recognised, with intervals over originals.
 
     ``resolved`` (models, models) says of which pairs the votes tell who is recognised more often: the 95 % interval of
-    the difference, over the same draws of originals for both, leaves out 0.
+    the difference leaves out 0, over the same draws of originals for both, or of few originals by Student's t.
     """
 
     models: tuple[str, ...]
@@ -59,16 +59,30 @@ def recognition(people: Judged) -> Recognition:
     sums, counts = (sparse.csr_array((one, places), shape).T for one in (people.chances, np.ones(len(people.model))))
     with np.errstate(invalid="ignore"):  # a draw may leave out every image of a model
         drawn = np.concatenate([((sums @ draws.T) / (counts @ draws.T)).T for draws in redraws(shape[0])])
-    resolved = np.zeros((shape[1], shape[1]), bool)
-    for model in range(shape[1]):
-        low, high = np.percentile(drawn[:, [model]] - drawn, (2.5, 97.5), axis=0)
-        resolved[model] = (low > 0) | (high < 0)
+    if shape[0] < FEW:
+        resolved = _resolved_by_few(sums.toarray().T, counts.toarray().T)
+    else:
+        resolved = np.zeros((shape[1], shape[1]), bool)
+        for model in range(shape[1]):
+            low, high = np.percentile(drawn[:, [model]] - drawn, (2.5, 97.5), axis=0)
+            resolved[model] = (low > 0) | (high < 0)
     sizes = np.bincount(people.model)
     intervals = (
         Interval(float(share), *ends(values[~np.isnan(values)]), int(size))
         for share, values, size in zip(shares, drawn.T, sizes, strict=True)
     )
     return Recognition(people.models, tuple(shares.tolist()), tuple(intervals), resolved)
+
+
+def _resolved_by_few(sums: Array, counts: Array) -> Array:
+    """Which pairs of models (originals, models) of chances tell apart, each pair by the originals that both have."""
+    models, known, shares = sums.shape[1], counts > 0, sums / np.maximum(counts, 1)
+    resolved = np.zeros((models, models), bool)
+    for one, two in combinations(range(models), 2):
+        differences = (shares[:, one] - shares[:, two])[known[:, one] & known[:, two]]
+        found = mean_interval(differences.tolist()) if len(differences) > 1 else None
+        resolved[one, two] = resolved[two, one] = found is not None and (found.low > 0 or found.high < 0)
+    return resolved
 
 
 @dataclass(frozen=True, slots=True)

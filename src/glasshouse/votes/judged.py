@@ -68,7 +68,8 @@ class Judged:
     """The images that have votes: numbers of their models and originals (N,), votes and judgement.
 
     ``hits`` (N, annotators) are 1 where a vote equals the truth, 0 where not, MISSING where there is none; ``chances``
-    (N,) in [0, 1] are the judge's. ``rows`` (N,) say where in the table an image stands.
+    (N,) in [0, 1] are the judge's. ``rows`` (N,) say where in the table an image stands. ``runs`` (models,) number the
+    trainings that models come from: checkpoints of one are no independent models. None where each has its own.
     """
 
     rows: Array
@@ -77,6 +78,16 @@ class Judged:
     original: Array
     hits: Array
     chances: Array
+    runs: Array | None = None
+
+    @property
+    def clusters(self) -> Array:
+        """The number of each model's training, (models,)."""
+        return np.arange(len(self.models)) if self.runs is None else self.runs
+
+    def per_cluster(self, values: Array) -> Array:
+        """The mean of (models,) values for each training."""
+        return np.asarray(np.bincount(self.clusters, values) / np.bincount(self.clusters))
 
     def per_model(self, values: Array) -> Array:
         """The mean of (N,) values for each model."""

@@ -14,7 +14,7 @@ MODELS = ("vertical:width=8,units=64", "vertical:width=16,units=64")
 
 
 def laptop() -> Grid:
-    """Two widths by seven recipes at four checkpoints, eight images in one batch; few steps, or all would be seen."""
+    """Two widths by seven recipes, each trained twice; eight images in one batch; few steps, or all would be seen."""
     return replace(
         semsim.laptop(),
         title="SemSim, CAFE, laptop scale",

@@ -15,7 +15,7 @@ MODELS = ("mlp:activation=sigmoid,width=64", "mlp:activation=sigmoid,width=128")
 
 
 def laptop() -> Grid:
-    """Two widths by seven recipes at four checkpoints, four images of each; small steps keep L-BFGS in its valley."""
+    """Two widths by seven recipes, each trained twice; four images of each; small steps keep L-BFGS in its valley."""
     return replace(
         semsim.laptop(),
         title="SemSim, DLG, laptop scale",
