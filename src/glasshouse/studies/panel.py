@@ -27,7 +27,6 @@ MOST_IMAGES = 1200  # a probe learns from no more
 HELD_OUT = 5
 FEWEST_PER_CLASS = 8
 LIKELY = 0.5  # the chance above which a lineup's pick is named
-BETTER = 5  # times chance that a probe must be right on clean images
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,13 +170,15 @@ def lineup_of(eye: str, originals: Originals, seed: int) -> Skill:
 
 
 def seated(eye: str, originals: Originals, lessons: Lessons | None, directory: Path, seed: int) -> list[Seat]:
-    """The judges of some originals behind an eye: a lineup, and a probe where lessons taught it enough."""
+    """The judges of some originals behind an eye: a lineup, and a probe where lessons taught it enough.
+
+    One who cannot name clean images would call every reconstruction unrecognisable.
+    """
     lineup = lineup_of(eye, originals, seed)
     found = [Seat(Comparing.of(eye, originals, seed), lineup)]
     if lessons is not None:
         probe, accuracy = _probe(eye, lessons, directory, seed)
-        chance = 1 / len(lessons.classes)
-        if accuracy.mean >= min(BETTER * chance, (1 + chance) / 2):
+        if accuracy.mean >= (1 + 1 / len(lessons.classes)) / 2:  # by half of what chance leaves
             learned = lessons.key(eye, seed)
             skill = replace(lineup, way="probe", trained=len(lessons.taught), accuracy=accuracy, learned=learned)
             found.append(Seat(Naming.of(probe, originals), skill))
