@@ -158,6 +158,10 @@ def introduction(found: dict) -> list[str]:
     for teachers, testers in judges:
         lines += [f"Taught by {teachers}; tested by {testers}.", ""]
     lines += [] if people else [NOBODY, ""]
+    for one in found["recognised"]:
+        if not SHARES[0] <= one["share"] <= SHARES[1]:
+            few = f"**Of `{one['dataset']}` judges recognised {one['share']:.1%} of what attacks made"
+            lines += [f"{few}: what stands below about it ranks models that hardly differ, and means little.**", ""]
     absent = missing(found)
     return [*lines, "## Not there yet", "", *(f"- {one}" for one in absent), ""] if absent else lines
 
