@@ -8,10 +8,10 @@ from pathlib import Path
 from page_tables import table, value
 
 from glasshouse import data
+from glasshouse.studies.evaluation import LEARNED, enough_for
 
 FOLDER = Path(__file__).parent / "results"
 PICTURE = "semsim-study-{}.png"
-BETTER = 5  # times chance that a network must be right
 POINTS = 56  # models that should stand behind a correlation
 SHARES = (0.25, 0.75)  # between which the share that is recognised should lie
 DATASETS = ("cifar100", "caltech101", "imagenette", "orl_faces", "stanford_dogs")
@@ -49,7 +49,7 @@ NOBODY = (
 )
 LEARNED = (
     "Accuracy on test images, over all networks and checkpoints. A network has learned enough for a target where it is "
-    f"right {BETTER} times as often as chance; the column *enough* counts those checkpoints."
+    f"right {LEARNED} times as often as chance; the column *enough* counts those checkpoints."
 )
 DEVIATIONS = (
     "Deviations from the paper: 32 px, small networks, few images and steps; ORL faces for CelebA; DLG needs a smooth "
@@ -78,7 +78,7 @@ def learned(found: list[dict]) -> list[list[str]]:
     rows = []
     for one in found:
         chance, right = 1 / one["classes"], one["right"]
-        enough = sum(share >= BETTER * chance for share in right)
+        enough = sum(share >= enough_for(one["classes"]) for share in right)
         spread = f"{right[0]:.1%}, {statistics.median(right):.1%}, {right[-1]:.1%}" if right else "none trained yet"
         cases = f"{one['done']} of {one['done'] + one['left'] + one['failed']}"
         named = [", ".join(f"`{name}`" for name in one[names]) for names in ("models", "attacks")]

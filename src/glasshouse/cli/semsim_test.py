@@ -113,7 +113,6 @@ def ablate(
 
 def kind(word: str | None) -> Kind | None:
     """Whose judgements a word asks for; kinds are never mixed."""
-
     from glasshouse import checks
 
     if word is not None:

@@ -190,10 +190,14 @@ def _learned(judgements: Judgements) -> Judgements:
 def _least_accuracy(dataset: str) -> float:
     """How often a network must be right to have learned a data set; of one that is not here nobody knows."""
     try:
-        chance = 1 / len(data.load(dataset).class_names)
+        return enough_for(len(data.load(dataset).class_names))
     except GlasshouseError:
         return 0.0
-    return min(LEARNED * chance, (1 + chance) / 2)
+
+
+def enough_for(classes: int) -> float:
+    """How often a network must be right that has learned so many classes."""
+    return min(LEARNED / classes, (1 + 1 / classes) / 2)
 
 
 def _models(judgements: Judgements) -> int:
