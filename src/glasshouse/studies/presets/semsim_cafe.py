@@ -20,8 +20,6 @@ def laptop() -> Grid:
         title="SemSim, CAFE, laptop scale",
         datasets=("cifar100",),
         models=MODELS,
-        epochs=15,
-        checkpoints=(10, 15),
         lr=0.03,
         images=8,
         batch=8,

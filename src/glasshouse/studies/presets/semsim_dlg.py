@@ -21,8 +21,6 @@ def laptop() -> Grid:
         title="SemSim, DLG, laptop scale",
         datasets=("cifar100",),
         models=MODELS,
-        epochs=15,
-        checkpoints=(10, 15),
         lr=0.1,
         images=4,
         attacks=("dlg:steps=60,lr=0.1,restarts=1",),

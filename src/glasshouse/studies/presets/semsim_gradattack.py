@@ -9,13 +9,13 @@ from glasshouse.studies.presets import semsim
 
 
 def laptop() -> Grid:
-    """The same models, and four images of each; weights of the priors by looking at a few other images."""
+    """The same models, and four images of each; steps and total variation as InvGrad has them there."""
     return replace(
         semsim.laptop(),
         title="SemSim, GradAttack, laptop scale",
         datasets=("cifar100",),
         images=4,
-        attacks=("gradattack:steps=200,preset=own,tv=0.03,bn=0.001",),
+        attacks=("gradattack:preset=own,steps=800,tv=0.005,bn=0.001,annealed=false,sign=false,lr=0.2",),
     )
 
 
