@@ -53,6 +53,16 @@ def make_study(directory: Path, *, dataset: str = "nowhere.npz", originals: int 
     return directory
 
 
+def make_studies(room: Path) -> list[Path]:
+    """Two data sets of two sizes, judged by a classifier that teaches and two that test."""
+    made = []
+    for place, (dataset, size) in enumerate((("first.npz", 24), ("second.npz", 32))):
+        made.append(make_study(room / dataset, dataset=dataset, size=size, first=40 * place))
+        vote(made[-1], ("alexnet lineup 2",))
+        vote(made[-1], ("inception_v3 lineup 2", "efficientnet_lite0 lineup 2"))
+    return made
+
+
 def write(directory, name, image):
     """A picture as a study keeps it, but without waiting for the disk."""
     pixels = to_pixels(image)

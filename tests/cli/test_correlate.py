@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.judged_study import make_study, vote
 from typer.testing import CliRunner
 
 from glasshouse.cli.main import app
@@ -33,6 +34,32 @@ def test_tables_and_hostile_names(voted, tmp_path):
     assert "[/red] 3" in output
     assert "judged by mean" in output
     assert "other" in output
+
+
+def test_a_study_that_people_voted_on(tmp_path):
+    study = make_study(tmp_path / "study")
+    vote(study, ("one", "two", "three"), kind="human")
+    printed = json.loads(invoke(study, "--metrics", "psnr,semsim", "--json").stdout)
+    assert printed["metrics"]["psnr"]["tau"] > 0 > printed["metrics"]["semsim"]["tau"]
+    assert (printed["judges"], printed["missing"], printed["annotators"]) == ("people", {}, 3)
+    assert "Metrics against people" in invoke(study, "--metrics", "psnr").output
+
+
+def test_classifiers_are_not_called_people(tmp_path):
+    study = make_study(tmp_path / "study")
+    vote(study, ("inception_v3 lineup 2", "efficientnet_lite0 lineup 2", "inception_v3 probe 2"))
+    output = invoke(study, "--metrics", "psnr,mse", "--judges", "classifier", "--out", tmp_path / "out").output
+    assert "Metrics against classifiers" in output
+    assert "Ceiling of these classifiers" in output
+    assert not {"people", "Human"} & set(output.split())
+    assert (tmp_path / "out" / "metric-against-classifiers.png").is_file()
+
+
+def test_tables_and_studies_are_not_mixed(voted, tmp_path):
+    with pytest.raises(GlasshouseError, match="one table of votes, or any number of studies"):
+        invoke(voted, tmp_path)
+    with pytest.raises(GlasshouseError, match="a table holds those of people"):
+        invoke(voted, "--judges", "classifier")
 
 
 def test_answers_are_no_metrics(voted):

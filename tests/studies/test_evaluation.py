@@ -7,16 +7,13 @@ import json
 
 import numpy as np
 import pytest
-import torch
-from tests.judged_study import make_study, vote
+from tests.judged_study import make_studies, make_study, vote
 
 from glasshouse.errors import DataError, WeightsError
-from glasshouse.functional.agreement import MISSING
-from glasshouse.metrics.features import FeatureMetric
 from glasshouse.semsim import Recipe
-from glasshouse.studies import evaluation, teaching
+from glasshouse.studies import evaluation, teaching, voted
 from glasshouse.studies.ablation import Ranges, ablate
-from glasshouse.studies.evaluation import evaluate, judged_by, panels
+from glasshouse.studies.evaluation import evaluate, panels
 from glasshouse.studies.judgements import read
 from glasshouse.studies.ordering import contradictions, orderings
 from glasshouse.studies.semsim import Lesson
@@ -26,14 +23,7 @@ QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=1, batch=8))
 
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory):
-    """Two data sets of two sizes, judged by a classifier that teaches and one that tests."""
-    room = tmp_path_factory.mktemp("judged")
-    made = []
-    for place, (dataset, size) in enumerate((("first.npz", 24), ("second.npz", 32))):
-        made.append(make_study(room / dataset, dataset=dataset, size=size, first=40 * place))
-        vote(made[-1], ("alexnet lineup 2",))
-        vote(made[-1], ("inception_v3 lineup 2", "efficientnet_lite0 lineup 2"))
-    return made
+    return make_studies(tmp_path_factory.mktemp("judged"))
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +36,7 @@ def no_weights(images):
 
 
 def test_every_data_set_attack_and_model_is_left_out_once(studies, monkeypatch):
-    monkeypatch.setattr(evaluation, "features", no_weights)
+    monkeypatch.setattr(voted, "features", no_weights)
     found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
     assert (found.teachers, found.testers) == (
         "classifier: alexnet lineup 2",
@@ -95,50 +85,6 @@ def test_lessons_teach_and_test_nobody(studies, monkeypatch):
         evaluate(studies[:1], QUICK, axes=("data set",))
 
 
-def test_judgements_of_a_study_become_those_of_a_table(studies):
-    _, testing = panels(studies)
-    people = judged_by(testing, "mean")
-    assert people.hits.shape == (192, 2)
-    assert not (people.hits == MISSING).any()
-    assert people.chances.tolist() == pytest.approx([guess.share for guess in testing.guesses])
-    place = 17
-    guess = testing.guesses[place]
-    assert people.models[people.model[place]] == f"{testing.dataset_of(guess)}: {guess.condition}"
-
-
-class Size(FeatureMetric):
-    """How many images there were; of truths that look like their guesses a hundred more."""
-
-    fewest = 50
-
-    def distance(self, truths, guesses):
-        return float(len(truths) + 100 * torch.allclose(truths, guesses))
-
-
-def test_a_metric_of_sets_has_one_value_for_each_model(studies, monkeypatch):
-    looked_at = []
-
-    def features(images):
-        looked_at.append(len(images))
-        return images.flatten(1).mean(1, keepdim=True)
-
-    monkeypatch.setattr(evaluation, "features", features)
-    _, testing = panels(studies)
-    sets = evaluation._Sets(testing, judged_by(testing, "mean"))
-    assert sets.values(Size()).tolist() == sets.values(Size()).tolist() == [12.0] * 192
-    assert sum(looked_at) == 24 + 192  # each picture once
-    fewer = testing.only(lambda guess: guess is not testing.guesses[0])
-    assert np.isnan(evaluation._Sets(fewer, judged_by(fewer, "mean")).values(Size())).all()
-
-
-def test_originals_stand_beside_their_own_guesses(studies, monkeypatch):
-    monkeypatch.setattr(evaluation, "features", lambda images: images.flatten(1).mean(1, keepdim=True))
-    _, testing = panels(studies)
-    truths, _ = evaluation._Sets(testing, judged_by(testing, "mean")).features
-    expected = [testing.originals[guess.owner].picture.mean() for guess in testing.guesses]
-    assert truths.flatten().tolist() == pytest.approx([float(one) for one in expected])
-
-
 def test_networks_that_have_not_learned_are_nobodys_targets(studies):
     _, testing = panels(studies)
     assert evaluation._least_accuracy("digits") == 0.5
@@ -152,17 +98,6 @@ def test_networks_that_have_not_learned_are_nobodys_targets(studies):
     )
     assert {guess.facts["model"] for guess in evaluation._learned(known).guesses} == {"shut"}
     assert len(evaluation._learned(testing).guesses) == len(testing.guesses)  # of which nobody knows
-
-
-def test_checkpoints_of_one_training_are_drawn_together(studies):
-    _, testing = panels(studies)
-    guesses = tuple(
-        dataclasses.replace(one, condition=f"{one.facts['model']}, seed 0, epoch {number % 2}")
-        for number, one in enumerate(testing.guesses)
-    )
-    people = judged_by(dataclasses.replace(testing, guesses=guesses), "mean")
-    trainings = {name.partition(", epoch")[0] for name in people.models}
-    assert len(set(people.clusters.tolist())) == len(trainings) < len(people.models)
 
 
 def test_people_may_test_what_classifiers_taught(studies, tmp_path):

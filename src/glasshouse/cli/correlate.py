@@ -8,42 +8,68 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glasshouse.cli.semsim_test import kind
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from glasshouse.studies.correlation import Correlation
 
 
 def correlate(
-    votes: Annotated[Path, typer.Argument(metavar="FILE.csv", help="table of votes and metric values")],
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="FILE.csv|STUDY...", help="a table of votes and metrics, or studies")
+    ],
     metrics: Annotated[
-        str | None, typer.Option(help="columns to hold against people, as a,b,c [default: the known metrics]")
+        str | None, typer.Option(help="metrics to hold against people, as a,b,c [default: the known ones]")
     ] = None,
     judge: Annotated[str, typer.Option(help="how votes become judgements: majority, mean or dawid-skene")] = "majority",
+    judges: Annotated[
+        str | None, typer.Option(help="whose votes in studies: human or classifier [default: people's if any]")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="directory for correlation.json and the pictures")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print what was found as JSON")] = False,
 ) -> None:
     """Correlate metrics with people: do they rank models, and tell images apart, as votes do?
 
-    The table has a row per reconstruction: config (the model), a column that ends in _index (the original), gt_fine
-    (the true class), annot1, annot2, ... (the votes: a class, -1 for none, empty for no vote) and one per metric.
+    Of studies that people voted on ('annotate serve') the metrics are measured, SemSim among them. A table has a row
+    per reconstruction: config (the model), a column that ends in _index (the original), gt_fine (the true class),
+    annot1, annot2, ... (the votes: a class, -1 for none, empty for no vote) and one per metric.
     """
     from glasshouse.files import write_atomic
-    from glasshouse.studies.correlation import correlate as run
 
-    names = [name.strip() for name in (metrics or "").split(",")]
-    found = run(votes, metrics=[name for name in names if name], judge=judge)
-    text = json.dumps(found.to_json(), indent=1, allow_nan=False)
+    names = [name for name in map(str.strip, (metrics or "").split(",")) if name]
+    whose, found, missing = _found(sources, names, judge, judges)
+    text = json.dumps(found.to_json() | {"judges": whose, "missing": dict(missing)}, indent=1, allow_nan=False)
     if out is not None:
         from glasshouse.reports.correlation import write_figures
 
         write_atomic(out / "correlation.json", text.encode())
-        write_figures(found, out)
+        write_figures(found, out, whose)
     if as_json:
         print(text)
     else:
-        _show(found, out)
+        _show(whose, found, missing, out)
 
 
-def _show(found: Correlation, out: Path | None) -> None:
+def _found(
+    sources: Sequence[Path], metrics: Sequence[str], judge: str, judges: str | None
+) -> tuple[str, Correlation, Mapping[str, str]]:
+    """Whose votes they are, what they say, and which metrics have no value and why."""
+    from glasshouse.errors import SettingError
+    from glasshouse.studies import correlation, voted
+
+    if all(source.is_dir() for source in sources):
+        seen = voted.correlate(sources, metrics=metrics, judge=judge, judges=kind(judges))
+        return "people" if seen.kind == "human" else "classifiers", seen.found, seen.missing
+    if len(sources) > 1:
+        raise SettingError("Give one table of votes, or any number of studies.")
+    if judges is not None:
+        raise SettingError("--judges chooses among the votes of studies: a table holds those of people.")
+    return "people", correlation.correlate(sources[0], metrics=metrics, judge=judge), {}
+
+
+def _show(whose: str, found: Correlation, missing: Mapping[str, str], out: Path | None) -> None:
     from rich.console import Console
 
     from glasshouse.cli.fitting import fitted
@@ -60,15 +86,15 @@ def _show(found: Correlation, out: Path | None) -> None:
 
     console = Console()
     wide = console.width >= WIDE
-    known = "Metrics against people (95 % intervals)" if wide else "Metrics against people"
+    known = f"Metrics against {whose}{' (95 % intervals)' if wide else ''}"
     measured = (cells(one, intervals=wide) for one in found.metrics)
     console.print(fitted(known, COLUMNS, measured, console.width))
     if found.differences:
         first = "First less second, each in the direction in which it leaks (95 % intervals)"
         console.print(fitted(first, DIFFERENCES, map(difference_cells, found.differences), console.width))
-    seen = "What people recognised (95 % intervals over originals)"
+    seen = f"What {whose} recognised (95 % intervals over originals)"
     console.print(fitted(seen, MODELS, model_cells(found), console.width))
-    for line in remarks(found):
+    for line in (*remarks(found, whose), *(f"Without {name}: {why}." for name, why in missing.items())):
         console.print(line, markup=False)
     if out is not None:
         console.print(f"Pictures and correlation.json: {out}", markup=False, soft_wrap=True)

@@ -41,12 +41,13 @@ def evaluate(
     from glasshouse.cli.screen import counting
     from glasshouse.reports.semsim import EVALUATED, evaluation_rows, write_evaluation
     from glasshouse.studies import evaluation
+    from glasshouse.studies.voted import METRICS
 
     chosen = _listed(axes) or tuple(evaluation.AXES)
     for axis in chosen:
         checks.one_of("axes", axis, tuple(evaluation.AXES))
     lesson = _lesson(backbone, preset, loss, epochs, seed)
-    beside = evaluation.METRICS if metrics is None else _listed(metrics)
+    beside = METRICS if metrics is None else _listed(metrics)
     with counting("evaluating", "trainings") as advance:
         found = evaluation.evaluate(
             studies,

@@ -29,6 +29,7 @@ DIFFERENCES = ("first", "second", "rho", "tau", "AUC within original")
 MATRIX = "metric-against-metric.png"
 #: By whose judgements they are.
 SCATTERS = {"people": "metric-against-human.png", "classifiers": "metric-against-classifiers.png"}
+CEILINGS = {"people": "Human ceiling", "classifiers": "Ceiling of these classifiers"}
 PANEL = 2.1  # inches
 ACROSS = 3  # panels in a line
 
@@ -64,8 +65,8 @@ def model_cells(found: Correlation) -> list[list[str]]:
     return [[model, number(one)] for model, one in zip(seen.models, seen.intervals, strict=True)]
 
 
-def remarks(found: Correlation) -> list[str]:
-    """What people themselves can do, and on what all of it rests, one sentence each."""
+def remarks(found: Correlation, whose: str = "people") -> list[str]:
+    """What people (or classifiers) themselves can do, and on what all of it rests, one sentence each."""
     resolved, pairs = found.recognition.pairs
     people, original = found.ceiling, found.difficulty
     lines = [
@@ -76,7 +77,7 @@ def remarks(found: Correlation) -> list[str]:
     ]
     if people.tau is not None:
         lines.append(
-            f"Human ceiling: half of the annotators against the others, over {people.splits} splits: "
+            f"{CEILINGS[whose]}: half of the annotators against the others, over {people.splits} splits: "
             f"tau {people.tau:.3f}, rho {people.rho:.3f}."
         )
     if people.auc is not None:

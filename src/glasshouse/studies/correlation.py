@@ -137,7 +137,7 @@ def correlation(people: Judged, values: Mapping[str, Array], *, source: str, jud
     if not FEWEST_MODELS <= models <= MOST_MODELS:
         raise DataError(
             f"{source} has votes on {models} model{'s' * (models != 1)}: to rank models takes {FEWEST_MODELS} to "
-            f"{MOST_MODELS} of them, named in column 'config'."
+            f"{MOST_MODELS} of them, named in column 'config' of a table, or attacked in a study."
         )
     seen = recognition(people)
     if len(set(seen.shares)) == 1:

@@ -7,42 +7,31 @@ Networks that have not learned are nobody's targets, so that reconstructions thr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from glasshouse import data
-from glasshouse.errors import DataError, GlasshouseError, WeightsError
-from glasshouse.functional.agreement import MISSING
+from glasshouse.errors import DataError, GlasshouseError
 from glasshouse.functional.intervals import Array
 from glasshouse.functional.threads import one_thread
-from glasshouse.metrics import create
-from glasshouse.metrics.features import FeatureMetric, features
 from glasshouse.semsim import Network
 from glasshouse.store import Kind
 from glasshouse.studies.correlation import Correlation, correlation
-from glasshouse.studies.judgements import TEACHERS, TESTERS, Guess, Judgements, batches, kind_of, read
-from glasshouse.studies.measuring import measured
+from glasshouse.studies.judgements import TEACHERS, Guess, Judgements, batches, kind_of, read
 from glasshouse.studies.ordering import Ordering, orderings
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
+from glasshouse.studies.voted import METRICS, by_testers, columns, judged_by, label, tells
 from glasshouse.types import JSON
-from glasshouse.votes.judged import JUDGES, Judged
 
 SCHEMA = 1
-METRICS = ("mse", "psnr", "ssim", "lpips", "fid", "kid")
 CLASSIFIER = "classifier"  # the paper's other way: how many of the teaching classifiers are right
 CHUNK = 32
 LEARNED = 5  # times chance that a network must be right, or, of few classes, by half of what chance leaves
-FEWEST_IMAGES = 10  # of a model, for a metric of sets
-EPOCH = re.compile(r", epoch \d+")
 
 #: By what training and test are told apart, and how a guess says it.
 AXES: Mapping[str, Callable[[Judgements, Guess], str]] = {
@@ -118,8 +107,7 @@ def panels(
     tests = kind_of(studies, judges)
     teaches = kind_of(lessons, None) if lessons else tests
     teaching = read([*studies, *lessons], teaches, None if teaches == "human" else TEACHERS)
-    testing = read(studies, tests, None if tests == "human" else TESTERS)
-    return teaching, testing.only(lambda guess: guess.attacked)
+    return teaching, by_testers(studies, tests)
 
 
 def evaluate(
@@ -168,14 +156,15 @@ def without(
     try:
         network, _ = lesson.learn(rest)
         people = judged_by(left, judge)
-        columns = _columns(left, people, metrics, missing) | {"semsim": distances(network, left)}
+        ours = {"semsim": distances(network, left)}
         if teaching.kind == "classifier":
-            columns[CLASSIFIER] = _shares(teaching, left)
-        named = {name: column for name, column in columns.items() if _tells(name, column, people, missing)}
-        found = correlation(people, named, source=f"{axis} {value}", judge=judge, images=len(left.guesses))
+            ours[CLASSIFIER] = _shares(teaching, left)
+        values = columns(left, people, metrics, missing)
+        values |= {name: column for name, column in ours.items() if tells(name, column, people, missing)}
+        found = correlation(people, values, source=f"{axis} {value}", judge=judge, images=len(left.guesses))
     except GlasshouseError as error:  # one test that cannot be made leaves the others standing
         return Evaluated(axis, value, *amounts, None, missing, str(error))
-    shown = orderings(left, columns["psnr"], columns["semsim"]) if "psnr" in columns else ()
+    shown = orderings(left, values["psnr"], values["semsim"]) if {"psnr", "semsim"} <= values.keys() else ()
     return Evaluated(axis, value, *amounts, found, missing, orderings=shown)
 
 
@@ -202,29 +191,7 @@ def enough_for(classes: int) -> float:
 
 def _models(judgements: Judgements) -> int:
     """How many models are ranked."""
-    return len({_label(judgements, guess) for guess in judgements.guesses})
-
-
-def judged_by(judgements: Judgements, judge: str) -> Judged:
-    """Judgements of a study in the form in which tables of votes are held against metrics."""
-    voters = {name: column for column, name in enumerate(judgements.voters)}
-    hits = np.full((len(judgements.guesses), len(voters)), MISSING)
-    for row, guess in enumerate(judgements.guesses):
-        for name, hit in guess.hits.items():
-            hits[row, voters[name]] = hit
-    labels = [_label(judgements, guess) for guess in judgements.guesses]
-    models = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    trainings = [EPOCH.sub("", label) for label in models]
-    runs = {training: number for number, training in enumerate(dict.fromkeys(trainings))}
-    return Judged(
-        rows=np.arange(len(labels)),
-        models=tuple(models),
-        model=np.array([models[label] for label in labels]),
-        original=judgements.owners.numpy(),
-        hits=hits,
-        chances=JUDGES[judge](hits),
-        runs=np.array([runs[training] for training in trainings]),
-    )
+    return len({label(judgements, guess) for guess in judgements.guesses})
 
 
 def distances(network: Network, judgements: Judgements) -> Array:
@@ -236,82 +203,10 @@ def distances(network: Network, judgements: Judgements) -> Array:
     return found
 
 
-def _columns(
-    judgements: Judgements, people: Judged, metrics: Sequence[str], missing: dict[str, str]
-) -> dict[str, Array]:
-    """Values (K,) of the metrics that are defined here; a metric of sets has that of its model at every image."""
-    found = {}
-    sets = _Sets(judgements, people)
-    for name in metrics:
-        metric = create(name)
-        try:
-            column = sets.values(metric) if isinstance(metric, FeatureMetric) else _of_images(judgements, name)
-        except WeightsError as error:
-            missing[name] = str(error)
-            continue
-        if np.isfinite(column).all():
-            found[name] = column
-        else:
-            missing[name] = "not defined for some of the images, or some of the models have too few"
-    return found
-
-
-def _of_images(judgements: Judgements, name: str) -> Array:
-    return np.asarray(measured(judgements, name).double().numpy())
-
-
-@dataclass(eq=False)
-class _Sets:
-    """The reconstructions of each model as a set; every picture is looked at once, for all metrics and models."""
-
-    judgements: Judgements
-    people: Judged
-
-    def values(self, metric: FeatureMetric) -> Array:
-        """A metric of sets for each model, at each of its images; NaN where a model has too few.
-
-        Values at equal counts may be compared also where a metric wants more images to mean something by itself.
-        """
-        sizes = np.bincount(self.people.model)
-        least = FEWEST_IMAGES if np.ptp(sizes) == 0 else metric.fewest
-        found = np.full(len(self.people.model), np.nan)
-        for number in np.flatnonzero(sizes >= least):
-            inside = self.people.model == number
-            truths, guesses = (part[inside] for part in self.features)
-            found[inside] = metric.distance(truths, guesses)
-        return found
-
-    @cached_property
-    def features(self) -> tuple[Tensor, Tensor]:
-        """Those of the original of every guess, and of the guess itself, (K, F) each."""
-        originals = _looked_at([one.picture for one in self.judgements.originals])
-        return originals[self.judgements.owners], _looked_at([one.picture for one in self.judgements.guesses])
-
-
-def _looked_at(pictures: Sequence[Tensor]) -> Tensor:
-    """Features of pictures that may differ in size."""
-    alike = groupby(pictures, key=lambda picture: picture.shape)
-    return torch.cat([features(torch.stack(list(some))) for _, some in alike])
-
-
-def _label(judgements: Judgements, guess: Guess) -> str:
-    """What is ranked: a condition of a data set."""
-    return f"{judgements.dataset_of(guess)}: {guess.condition}"
-
-
 def _shares(teaching: Judgements, left: Judgements) -> Array:
     """The share of teaching classifiers who name the class, for each guess that is tested."""
     known = {(guess.study, guess.case_key, guess.place): guess.share for guess in teaching.guesses}
     return np.array([known.get((guess.study, guess.case_key, guess.place), np.nan) for guess in left.guesses])
-
-
-def _tells(name: str, column: Array, people: Judged, missing: dict[str, str]) -> bool:
-    """Whether a metric differs between models at all; one that does not cannot be held against votes."""
-    if not np.isfinite(column).all():
-        missing[name] = "not known for some of the images"
-    elif np.ptp(people.per_model(column)) <= 1e-9:
-        missing[name] = "the same for every model"
-    return name not in missing
 
 
 def _values(judgements: Judgements, axis: str) -> list[str]:

@@ -1,0 +1,161 @@
+"""Votes in studies beside metrics of what was voted on: do metrics rank models as people, or classifiers, do?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glasshouse import checks
+from glasshouse.errors import DataError, WeightsError
+from glasshouse.functional.agreement import MISSING
+from glasshouse.functional.intervals import Array
+from glasshouse.functional.threads import one_thread
+from glasshouse.metrics import create
+from glasshouse.metrics.features import FeatureMetric, features
+from glasshouse.store import Kind
+from glasshouse.studies.correlation import Correlation, correlation
+from glasshouse.studies.judgements import TESTERS, Guess, Judgements, kind_of, read
+from glasshouse.studies.measuring import measured
+from glasshouse.votes.judged import JUDGES, Judged
+
+METRICS = ("mse", "psnr", "ssim", "lpips", "fid", "kid")
+FEWEST_IMAGES = 10  # of a model, for a metric of sets
+EPOCH = re.compile(r", epoch \d+")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Voted:
+    """What the votes of one kind say of metrics; ``missing`` are metrics without a value, and why."""
+
+    kind: Kind
+    found: Correlation
+    missing: Mapping[str, str]
+
+
+def correlate(
+    studies: Sequence[Path], *, metrics: Sequence[str] = (), judge: str = "majority", judges: Kind | None = None
+) -> Voted:
+    """Hold metrics against the votes in studies; without ``metrics``, the usual ones and the shipped SemSim.
+
+    ``judges`` says whose votes: by default people's where there are any, else those of the classifiers that taught
+    SemSim nothing. Degraded copies, which no attack made, are left out.
+    """
+    checks.one_of("judge", judge, JUDGES)
+    judgements = by_testers(studies, kind_of(studies, judges))
+    people = judged_by(judgements, judge)
+    missing: dict[str, str] = {}
+    with one_thread():
+        values = columns(judgements, people, metrics or (*METRICS, "semsim"), missing)
+    if not values:
+        raise DataError(f"No metric has a value: {'; '.join(f'{name} is {why}' for name, why in missing.items())}.")
+    source = ", ".join(map(str, studies))
+    found = correlation(people, values, source=source, judge=judge, images=len(judgements.guesses))
+    return Voted(judgements.kind, found, missing)
+
+
+def by_testers(studies: Sequence[Path], kind: Kind) -> Judgements:
+    """What attacks made, with the votes of one kind that may test: of classifiers those that never teach."""
+    return read(studies, kind, None if kind == "human" else TESTERS).only(lambda guess: guess.attacked)
+
+
+def judged_by(judgements: Judgements, judge: str) -> Judged:
+    """Judgements of a study in the form in which tables of votes are held against metrics."""
+    voters = {name: column for column, name in enumerate(judgements.voters)}
+    hits = np.full((len(judgements.guesses), len(voters)), MISSING)
+    for row, guess in enumerate(judgements.guesses):
+        for name, hit in guess.hits.items():
+            hits[row, voters[name]] = hit
+    labels = [label(judgements, guess) for guess in judgements.guesses]
+    models = {one: number for number, one in enumerate(dict.fromkeys(labels))}
+    trainings = [EPOCH.sub("", one) for one in models]
+    runs = {training: number for number, training in enumerate(dict.fromkeys(trainings))}
+    return Judged(
+        rows=np.arange(len(labels)),
+        models=tuple(models),
+        model=np.array([models[one] for one in labels]),
+        original=judgements.owners.numpy(),
+        hits=hits,
+        chances=JUDGES[judge](hits),
+        runs=np.array([runs[training] for training in trainings]),
+    )
+
+
+def label(judgements: Judgements, guess: Guess) -> str:
+    """What is ranked: a condition of a data set."""
+    return f"{judgements.dataset_of(guess)}: {guess.condition}"
+
+
+def columns(
+    judgements: Judgements, people: Judged, metrics: Sequence[str], missing: dict[str, str]
+) -> dict[str, Array]:
+    """Values (K,) of the metrics that rank models; a metric of sets has that of its model at every image.
+
+    Why another one does not is written into ``missing``.
+    """
+    sets = Sets(judgements, people)
+    found = {}
+    for name in metrics:
+        metric = create(name)
+        try:
+            column = sets.values(metric) if isinstance(metric, FeatureMetric) else _of_images(judgements, name)
+        except WeightsError as error:
+            missing[name] = str(error)
+            continue
+        if tells(name, column, people, missing):
+            found[name] = column
+    return found
+
+
+def tells(name: str, column: Array, people: Judged, missing: dict[str, str]) -> bool:
+    """Whether a metric differs between models at all; one that does not cannot be held against votes."""
+    if not np.isfinite(column).all():
+        missing[name] = "not defined for some of the images, or some of the models have too few"
+    elif np.ptp(people.per_model(column)) <= 1e-9:
+        missing[name] = "the same for every model"
+    return name not in missing
+
+
+def _of_images(judgements: Judgements, name: str) -> Array:
+    return np.asarray(measured(judgements, name).double().numpy())
+
+
+@dataclass(eq=False)
+class Sets:
+    """The reconstructions of each model as a set; every picture is looked at once, for all metrics and models."""
+
+    judgements: Judgements
+    people: Judged
+
+    def values(self, metric: FeatureMetric) -> Array:
+        """A metric of sets for each model, at each of its images; NaN where a model has too few.
+
+        Values at equal counts may be compared also where a metric wants more images to mean something by itself.
+        """
+        sizes = np.bincount(self.people.model)
+        least = FEWEST_IMAGES if np.ptp(sizes) == 0 else metric.fewest
+        found = np.full(len(self.people.model), np.nan)
+        for number in np.flatnonzero(sizes >= least):
+            inside = self.people.model == number
+            truths, guesses = (part[inside] for part in self.features)
+            found[inside] = metric.distance(truths, guesses)
+        return found
+
+    @cached_property
+    def features(self) -> tuple[Tensor, Tensor]:
+        """Those of the original of every guess, and of the guess itself, (K, F) each."""
+        originals = _looked_at([one.picture for one in self.judgements.originals])
+        return originals[self.judgements.owners], _looked_at([one.picture for one in self.judgements.guesses])
+
+
+def _looked_at(pictures: Sequence[Tensor]) -> Tensor:
+    """Features of pictures that may differ in size."""
+    alike = groupby(pictures, key=lambda picture: picture.shape)
+    return torch.cat([features(torch.stack(list(some))) for _, some in alike])
