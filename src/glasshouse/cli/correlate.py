@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glasshouse.cli.semsim_test import kind
+from glasshouse.cli.words import kind, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,7 @@ def correlate(
     """
     from glasshouse.files import write_atomic
 
-    names = [name for name in map(str.strip, (metrics or "").split(",")) if name]
-    whose, found, missing = _found(sources, names, judge, judges)
+    whose, found, missing = _found(sources, listed(metrics), judge, judges)
     text = json.dumps(found.to_json() | {"judges": whose, "missing": dict(missing)}, indent=1, allow_nan=False)
     if out is not None:
         from glasshouse.reports.correlation import write_figures

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from glasshouse.cli.semsim_score import score
-from glasshouse.cli.semsim_test import ablate, evaluate, kind
+from glasshouse.cli.semsim_test import ablate, evaluate
+from glasshouse.cli.words import kind, listed
 
 semsim = typer.Typer(help="Train and use SemSim.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -29,7 +30,7 @@ def judge(
     from glasshouse.semsim.eyes import EYES
     from glasshouse.studies import judging
 
-    chosen = [name.strip() for name in eyes.split(",") if name.strip()] if eyes else list(EYES)
+    chosen = listed(eyes) or tuple(EYES)
     for study in studies:
         with counting(f"judging {study.name}", "votes") as advance:
             cast = judging.judge(study, eyes=chosen, degraded=degraded, root=data_root, seed=seed, progress=advance)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glasshouse.cli.words import kind, listed
+
 if TYPE_CHECKING:
-    from glasshouse.store import Kind
     from glasshouse.studies.semsim import Lesson
 
 Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories with votes")]
@@ -43,11 +44,11 @@ def evaluate(
     from glasshouse.studies import evaluation
     from glasshouse.studies.voted import METRICS
 
-    chosen = _listed(axes) or tuple(evaluation.AXES)
+    chosen = listed(axes) or tuple(evaluation.AXES)
     for axis in chosen:
         checks.one_of("axes", axis, tuple(evaluation.AXES))
     lesson = _lesson(backbone, preset, loss, epochs, seed)
-    beside = METRICS if metrics is None else _listed(metrics)
+    beside = METRICS if metrics is None else listed(metrics)
     with counting("evaluating", "trainings") as advance:
         found = evaluation.evaluate(
             studies,
@@ -92,8 +93,8 @@ def ablate(
     usual = ablation.Ranges()
     ranges = ablation.Ranges(
         sizes=usual.sizes if sizes is None else tuple(map(int, _numbers("sizes", sizes))),
-        backbones=usual.backbones if backbones is None else _listed(backbones),
-        losses=usual.losses if losses is None else _listed(losses),
+        backbones=usual.backbones if backbones is None else listed(backbones),
+        losses=usual.losses if losses is None else listed(losses),
         margins=usual.margins if margins is None else _numbers("margins", margins),
     )
     lesson = _lesson(backbone, preset, loss, epochs, seed)
@@ -112,30 +113,17 @@ def ablate(
         _show(f"Tested on {found[0].test.left_out} (95 % intervals)", ABLATED, ablation_rows(rows))
 
 
-def kind(word: str | None) -> Kind | None:
-    """Whose judgements a word asks for; kinds are never mixed."""
-    from glasshouse import checks
-
-    if word is not None:
-        checks.one_of("judges", word, ("human", "classifier"))
-    return cast("Kind | None", word)
-
-
 def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, seed: int) -> Lesson:
     from glasshouse.studies.semsim import Lesson, recipe
 
     return Lesson(backbone=backbone, recipe=recipe(preset, loss=loss, epochs=epochs, seed=seed))
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
-
-
 def _numbers(name: str, text: str) -> tuple[float, ...]:
     from glasshouse.errors import SettingError
 
     try:
-        return tuple(float(one) for one in _listed(text))
+        return tuple(float(one) for one in listed(text))
     except ValueError as error:
         raise SettingError(f"{name}={text} is no list of numbers: write a,b,c.") from error
 
