@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from glasshouse.errors import ModelError, SettingError
+from glasshouse.models.trunks import lpips_weights
 from glasshouse.semsim import Embedding, Perceptual
 from glasshouse.semsim.network import _without_classifier, structure
+from glasshouse.weights import where
 
 
 @pytest.fixture(scope="module", params=["embedding", "perceptual"])
@@ -94,3 +96,15 @@ def test_distances_are_those_of_the_vectors(rng):
     with torch.no_grad():
         expected = (network(first) - network(second)).norm(dim=1)
         torch.testing.assert_close(network.distances(first, second), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_pretrained_network_begins_where_lpips_ended():
+    if missing := [name for name in ("alexnet", "lpips_alex") if where(name) is None]:
+        pytest.skip(f"no weights of {', '.join(missing)} here")
+    importance = Perceptual.pretrained(64).importance().detach()
+    places, channels = importance[: 2 * 49], importance[2 * 49 :]
+    torch.testing.assert_close(places, torch.full((98,), 0.03))
+    published = torch.cat(lpips_weights("alex"))
+    assert len(channels) == len(published)
+    assert float((channels - published).abs().max()) < 1e-4  # a channel that counts nothing can still learn to
+    assert float(importance.min()) > 0

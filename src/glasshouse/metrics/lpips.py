@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, Literal
 
 import torch
@@ -15,7 +14,6 @@ from torch.nn import functional as F
 from glasshouse.metrics.base import Leaks, Metric, metrics, through
 from glasshouse.models import trunks
 from glasshouse.registry import setting
-from glasshouse.weights import load
 
 SHIFT = (-0.030, -0.088, -0.188)
 SCALE = (0.458, 0.448, 0.450)
@@ -47,18 +45,12 @@ class LPIPS(Metric):
     def _distances(self, truth: Tensor, guess: Tensor) -> Tensor:
         features = TRUNKS[self.net]()(_prepare(torch.cat((truth, guess))))
         total = torch.zeros(len(truth), device=truth.device)
-        for layer, weights in zip(features, _heads(self.net), strict=True):
+        for layer, weights in zip(features, trunks.lpips_weights(self.net), strict=True):
             flat = layer.flatten(2)
             flat /= flat.square().sum(1, keepdim=True).sqrt_().add_(1e-10)  # ours alone, so in place
             first, second = flat.chunk(2)
             total += (weights.to(flat.device) @ first.sub_(second).square_()).mean(1)
         return total
-
-
-@lru_cache(maxsize=2)
-def _heads(net: str) -> list[Tensor]:
-    heads = load(f"lpips_{net}")
-    return [heads[f"lin{number}.model.1.weight"].flatten() for number in range(5)]
 
 
 def _prepare(images: Tensor) -> Tensor:

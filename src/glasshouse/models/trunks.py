@@ -48,6 +48,13 @@ def vgg16() -> Slices:
     return _trunk(vision.vgg16(weights=None).features, (3, 8, 15, 22, 29), "vgg16")
 
 
+@lru_cache(maxsize=2)
+def lpips_weights(net: str) -> list[Tensor]:
+    """How much each channel of the five layers of alex or vgg counts to people (LPIPS 0.1), (channels,) each."""
+    heads = load(f"lpips_{net}")
+    return [heads[f"lin{number}.model.1.weight"].flatten() for number in range(5)]
+
+
 @lru_cache(maxsize=1)
 def mobilenet_v2() -> nn.Sequential:
     """MobileNetV2's convolutions (N, 1280, H / 32, W / 32) with ImageNet weights."""

@@ -21,6 +21,8 @@ PATCH = 7  # sides of the windows in which the structure of an image is compared
 SIGMA = 1.5  # of the Gaussian that weighs a window's places, as in SSIM
 FLAT = 0.03  # contrast below which a window counts as flat, as in SSIM
 SIDES = (32, 16)  # at which sizes structure is compared
+STRUCTURE = 0.03  # how much a place of a window counts at first, beside the channels of LPIPS
+LEAST = 1e-3  # how much a channel counts at first at least, times their number, so that it can learn to
 HUMBLE = -3.0  # a head that has learned nothing yet counts little
 GRID = 2  # the semantic head reads the last layer averaged down to so many places each way
 AT_ONCE = 64  # images that go through the trunk together
@@ -126,6 +128,7 @@ def _without_classifier(network: nn.Module) -> None:
 class Perceptual(Network):
     """Structure and AlexNet's features, weighted by how much each says to a judge, beside a learned semantic head.
 
+    Weights begin where LPIPS ended, which learned from people how much each channel counts when pictures are compared.
     The features of every place are divided by their length, as in LPIPS, so that each place, a local region of the
     image, counts alike; the structure of a place is its window without its mean and contrast, as in SSIM. All parts
     stand in one vector, hence the distance is one of unit vectors as in the paper.
@@ -152,12 +155,20 @@ class Perceptual(Network):
 
     @classmethod
     def pretrained(cls, size: int = 96, seed: int = 0) -> Perceptual:
-        """With AlexNet's published ImageNet weights in the trunk, and a fresh head."""
+        """With AlexNet's published ImageNet weights in the trunk, those of LPIPS on its channels, and a fresh head."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = cls(size)
         network.trunk.load_state_dict(trunks.alexnet().state_dict())
+        places = torch.full((PATCH**2 * len(SIDES),), STRUCTURE)
+        network.weigh(torch.cat([places, *trunks.lpips_weights("alex")]))
         return network
+
+    @torch.no_grad()
+    def weigh(self, importance: Tensor) -> None:
+        """Let channels count as much as this says, (channels,), or hardly anything."""
+        wanted = (importance * self._alike).clamp_min(LEAST)
+        self.weights.copy_(wanted + torch.log(-torch.expm1(-wanted)))  # softplus the other way round
 
     def features(self, images: Tensor) -> Tensor:
         """The weighted features of every layer and the semantic head's output, side by side."""
@@ -207,9 +218,14 @@ class Perceptual(Network):
         return F.normalize(self.head(summary), dim=1) * F.softplus(self.balance).sqrt()
 
     def importance(self) -> Tensor:
-        """How much each channel of each layer counts, (channels,), never negative; layers begin alike."""
+        """How much each channel of each layer counts, (channels,), never negative."""
+        return F.softplus(self.weights) / self._alike
+
+    @property
+    def _alike(self) -> Tensor:
+        """How many channels the layer of each channel has, (channels,)."""
         counts = torch.tensor(self.channels, device=self.weights.device)
-        return F.softplus(self.weights) / counts.repeat_interleave(counts)
+        return counts.repeat_interleave(counts)
 
     def measure(self, originals: Images, guesses: Images, owners: Tensor) -> Callable[[Tensor], Tensor]:
         """As its base, from what the frozen trunk saw once of every pair: an epoch takes a moment then."""
