@@ -11,8 +11,10 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 from page_tables import table, value
 
+from glasshouse.functional.intervals import bootstrap_interval
 from glasshouse.reports.semsim import draw_ablation
 from glasshouse.semsim import notes
 from glasshouse.semsim.files import SHIPPED, digest
@@ -20,9 +22,13 @@ from glasshouse.studies.judging import skills
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results" / "semsim.json"
+RATED = DOCS / "results" / "semsim-viewer.json"
 PICTURE = DOCS / "results" / "semsim-ablation.png"
 PAGE = DOCS / "metrics" / "semsim.md"
 FIGURES = re.compile(r"(<!-- figures: [^\n]*-->\n).*?(<!-- end of figures -->)", re.DOTALL)
+LEAKS_HIGH = ("ssim",)
+MEASURES = ("mse", "ssim", "lpips", "lpips:net=vgg", "semsim before", "semsim")
+CLEARLY = 0.25  # of three grades: a smaller difference orders nothing
 HEADS = ["left out", "metric", "rho", "tau", "AUC within original", "AUC within model", "resolved pairs"]
 
 
@@ -59,6 +65,37 @@ def tests(evaluation: dict) -> list[list[str]]:
     return rows
 
 
+def viewed(found: dict) -> list[list[str]]:
+    """A row for each kind of ratings: of how many pairs of one original the metrics have the viewer's order."""
+    rows = []
+    kinds = dict.fromkeys((one["sheet"] in found["chosen_by"], one["attacked"]) for one in found["rated"])
+    for chosen, attacked in sorted(kinds):
+        rated = [
+            one
+            for one in found["rated"]
+            if one["attacked"] == attacked and (one["sheet"] in found["chosen_by"]) is chosen
+        ]
+        shares = [in_order(rated, name) for name in MEASURES]
+        rows.append(["led the choice" if chosen else "fresh", attacked, str(len(rated)), *shares])
+    return rows
+
+
+def in_order(rated: list[dict], name: str) -> str:
+    """The share of pairs that a metric has in the viewer's order, with an interval over originals."""
+    sign = 1 if name in LEAKS_HIGH else -1
+    groups: dict[tuple, list[dict]] = {}
+    for one in rated:
+        groups.setdefault((one["sheet"], one["original"]), []).append(one)
+    right, pairs = np.zeros(len(groups)), np.zeros(len(groups))
+    for number, group in enumerate(groups.values()):
+        for first in group:
+            for second in group:
+                if first["grade"] - second["grade"] >= CLEARLY:
+                    pairs[number] += 1
+                    right[number] += np.heaviside(sign * (first[name] - second[name]), 0.5)
+    return f"{bootstrap_interval(lambda counts: counts @ right / (counts @ pairs), len(groups)):.3f}"
+
+
 def judges(found: list[dict]) -> list[list[str]]:
     """A row for each judge of a data set."""
     return [
@@ -70,6 +107,23 @@ def judges(found: list[dict]) -> list[list[str]]:
             "n/a" if one["accuracy"] is None else value({"a": one["accuracy"]["mean"]} | ends(one["accuracy"]), "a"),
         ]
         for one in found
+    ]
+
+
+def viewer() -> list[str]:
+    """What a viewer says of the metrics, where the ratings are of the network that is shipped."""
+    found = json.loads(RATED.read_text())
+    if found["weights"] != digest(SHIPPED):
+        return []
+    return [
+        f"And by eye: {found['viewer']}, who saw the originals and neither conditions nor metrics, rated "
+        f"{len(found['rated'])} reconstructions from 0 (nothing to see) to 3 (as good as the original). The share of "
+        "pairs of one original, clearly apart, that a metric has in that order; intervals over originals. *Semsim "
+        f"before* is the network that was shipped before (`{found['before']}`). Some ratings led to the choice of "
+        "where the weights begin, and flatter it; the *fresh* ones came after.",
+        "",
+        *table(["ratings", "attacked", "rated", *MEASURES], viewed(found)),
+        "",
     ]
 
 
@@ -93,6 +147,7 @@ def figures(found: dict) -> str:
         "",
         *table(HEADS, tests(evaluation)),
         "",
+        *viewer(),
         "The judges, and the share of clean images that they name rightly where they name:",
         "",
         *table(["data set", "eye", "role", "way", "clean images right"], judges(found["judges"])),
