@@ -74,6 +74,14 @@ def test_people_see_through_a_little_noise_and_a_cast_but_see_nothing_in_noise_o
     assert stranger.max() < 0.15
 
 
+def test_noise_hides_less_than_mud(scenes, rng):
+    small = F.avg_pool2d(scenes, 2)
+    speckled = (small + 50 / 255 * torch.randn(small.shape, generator=rng)).clamp(0, 1)
+    mud = F.interpolate(F.avg_pool2d(small, 16), size=32, mode="bilinear")
+    metric = create("semsim")
+    assert (metric(small, speckled) < metric(small, mud) - 0.1).all()
+
+
 def test_forms_and_probability(scenes, rng):
     guess = noisy(scenes, 1, rng)
     length, cosine = create("semsim")(scenes, guess), create("semsim:form=cosine")(scenes, guess)

@@ -103,8 +103,24 @@ def test_a_pretrained_network_begins_where_lpips_ended():
         pytest.skip(f"no weights of {', '.join(missing)} here")
     importance = Perceptual.pretrained(64).importance().detach()
     places, channels = importance[: 2 * 49], importance[2 * 49 :]
-    torch.testing.assert_close(places, torch.full((98,), 0.03))
+    torch.testing.assert_close(places, torch.full((98,), 0.1))
     published = torch.cat(lpips_weights("alex"))
     assert len(channels) == len(published)
     assert float((channels - published).abs().max()) < 1e-4  # a channel that counts nothing can still learn to
     assert float(importance.min()) > 0
+
+
+def test_the_haze_blurs_and_changes_no_colour(rng):
+    image = torch.rand((1, 3, 64, 64), generator=rng)
+    network = Perceptual(64)
+    reach = 4
+    line = torch.exp(-(torch.arange(-reach, reach + 1) ** 2) / (2 * (64 / 48) ** 2))
+    square = torch.outer(line, line)
+    padded = torch.nn.functional.pad(image, (reach,) * 4, mode="reflect")
+    slow = torch.empty_like(image)
+    for row in range(64):
+        for column in range(64):
+            window = padded[0, :, row : row + 9, column : column + 9]
+            slow[0, :, row, column] = (window * square).sum((1, 2)) / square.sum()
+    torch.testing.assert_close(network.prepare(image), slow, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(network.prepare(torch.full((1, 1, 9, 9), 0.3)), torch.full((1, 3, 64, 64), 0.3))

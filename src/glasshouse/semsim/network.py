@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,9 @@ PATCH = 7  # sides of the windows in which the structure of an image is compared
 SIGMA = 1.5  # of the Gaussian that weighs a window's places, as in SSIM
 FLAT = 0.03  # contrast below which a window counts as flat, as in SSIM
 SIDES = (32, 16)  # at which sizes structure is compared
-STRUCTURE = 0.03  # how much a place of a window counts at first, beside the channels of LPIPS
+STRUCTURE = 0.1  # how much a place of a window counts at first, beside the channels of LPIPS
 LEAST = 1e-3  # how much a channel counts at first at least, times their number, so that it can learn to
+HAZE = 48  # a pixel's place is as uncertain as one part in so many of the side: people see through noise
 HUMBLE = -3.0  # a head that has learned nothing yet counts little
 GRID = 2  # the semantic head reads the last layer averaged down to so many places each way
 AT_ONCE = 64  # images that go through the trunk together
@@ -131,7 +133,8 @@ class Perceptual(Network):
     Weights begin where LPIPS ended, which learned from people how much each channel counts when pictures are compared.
     The features of every place are divided by their length, as in LPIPS, so that each place, a local region of the
     image, counts alike; the structure of a place is its window without its mean and contrast, as in SSIM. All parts
-    stand in one vector, hence the distance is one of unit vectors as in the paper.
+    stand in one vector, hence the distance is one of unit vectors as in the paper. Images are seen through a haze:
+    AlexNet takes noise in single pixels for another picture, people look past it.
     """
 
     kind: ClassVar[str] = "perceptual"
@@ -139,6 +142,7 @@ class Perceptual(Network):
     epochs: ClassVar[int] = 4  # the head learns to please its teachers beyond that, and no longer a viewer
     mean: Tensor
     std: Tensor
+    haze: Tensor
 
     def __init__(self, size: int = 96, dimensions: int = 128) -> None:
         super().__init__("alexnet", size)
@@ -152,6 +156,7 @@ class Perceptual(Network):
         self.balance = nn.Parameter(torch.tensor(HUMBLE))
         self.register_buffer("mean", torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1))
+        self.register_buffer("haze", _haze(size))
 
     @classmethod
     def pretrained(cls, size: int = 96, seed: int = 0) -> Perceptual:
@@ -169,6 +174,10 @@ class Perceptual(Network):
         """Let channels count as much as this says, (channels,), or hardly anything."""
         wanted = (importance * self._alike).clamp_min(LEAST)
         self.weights.copy_(wanted + torch.log(-torch.expm1(-wanted)))  # softplus the other way round
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """As its base, through the haze."""
+        return self.haze @ super().prepare(images) @ self.haze.T
 
     def features(self, images: Tensor) -> Tensor:
         """The weighted features of every layer and the semantic head's output, side by side."""
@@ -264,14 +273,27 @@ def structure(images: Tensor, side: int) -> Tensor:
     """
     small = F.interpolate(images.mean(1, keepdim=True), size=(side, side), mode="area")
     padded = F.pad(small, (PATCH // 2,) * 4, mode="reflect")
-    offsets = torch.arange(PATCH, device=images.device) - PATCH // 2
-    line = torch.exp(-(offsets**2) / (2 * SIGMA**2))
-    share = torch.outer(line, line) / line.sum() ** 2
+    line = _bell(SIGMA, PATCH // 2).to(images.device)
+    share = torch.outer(line, line)
     moments = F.conv2d(torch.cat([padded, padded.square()], 1), share.expand(2, 1, -1, -1), groups=2).flatten(2)
     mean, squares = moments.split(1, 1)
     contrast = ((squares - mean.square()).clamp_min(0) + FLAT**2).sqrt()
     # in place, because memory for this many windows costs more time than the arithmetic
     return F.unfold(padded, PATCH).sub_(mean).mul_(share.sqrt().view(-1, 1)).div_(contrast)
+
+
+def _bell(sigma: float, reach: int) -> Tensor:
+    """Gaussian weights of the places of a line, (2 reach + 1,), that add up to one."""
+    line = torch.exp(-((torch.arange(2 * reach + 1) - reach) ** 2) / (2 * sigma**2))
+    return line / line.sum()
+
+
+def _haze(size: int) -> Tensor:
+    """A matrix (size, size) that blurs a column of an image; as one product it takes a fraction of a convolution."""
+    sigma = size / HAZE
+    reach = math.ceil(3 * sigma)
+    places = F.pad(torch.eye(size)[:, None], (reach, reach), mode="reflect")
+    return F.conv1d(places, _bell(sigma, reach)[None, None])[:, 0].T.contiguous()
 
 
 def _length(parts: Sequence[Tensor]) -> Tensor:
