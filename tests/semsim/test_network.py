@@ -7,7 +7,7 @@ import torch
 
 from glasshouse.errors import ModelError, SettingError
 from glasshouse.models.trunks import lpips_weights
-from glasshouse.semsim import Embedding, Perceptual
+from glasshouse.semsim import Embedding, Network, Perceptual
 from glasshouse.semsim.network import _without_classifier, structure
 from glasshouse.weights import where
 
@@ -124,3 +124,6 @@ def test_the_haze_blurs_and_changes_no_colour(rng):
             slow[0, :, row, column] = (window * square).sum((1, 2)) / square.sum()
     torch.testing.assert_close(network.prepare(image), slow, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(network.prepare(torch.full((1, 1, 9, 9), 0.3)), torch.full((1, 3, 64, 64), 0.3))
+    for side in ((32, 32), (112, 92)):
+        other = torch.rand((1, 3, *side), generator=rng)
+        torch.testing.assert_close(network.prepare(other), network.prepare(Network.prepare(network, other)))
