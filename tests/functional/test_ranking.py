@@ -50,6 +50,14 @@ def test_a_bootstrap_leaves_out_draws_without_a_value():
     assert (found.mean, found.low, found.high, found.images) == (1, 1, 1, 3)
 
 
+def test_where_most_draws_have_no_value_there_is_no_interval():
+    once = np.array([0.0, 0, 0, 0, 1])  # a draw without the last one, a third of all, has nothing to rank
+    found = bootstrap_interval(lambda counts: kendall(np.arange(5.0), once, counts), 5)
+    assert 0 < found.mean < 1
+    assert np.isnan(found.low)
+    assert np.isnan(found.high)
+
+
 @pytest.mark.parametrize(("mine", "theirs"), [(kendall_p, stats.kendalltau), (spearman_p, stats.spearmanr)])
 def test_permutation_p_against_all_orders(mine, theirs, monkeypatch):
     first, second = np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 1, 4, 5, 5])

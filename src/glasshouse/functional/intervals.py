@@ -11,6 +11,7 @@ from scipy import stats
 from glasshouse.types import Interval
 
 RESAMPLES = 2000
+DEFINED = 0.8  # of all draws, for an interval to speak for them
 AT_ONCE = 2**22  # entries of resampled counts that are held at a time
 FEW = 20  # values below which a bootstrap is too narrow: of three it holds the mean in 75 % of cases
 NORMAL_95 = 1.959963984540054
@@ -61,11 +62,13 @@ def bootstrap_interval(statistic: Callable[[Array], Array], things: int, resampl
     """A statistic over ``things`` with its percentile bootstrap 95 % interval.
 
     ``statistic`` takes (R, things) counts, how often each thing is there, and returns (R,) values. Draws for which it
-    has no value (NaN) are left out.
+    has no value (NaN) are left out; where these are many, what is left says nothing of the others: no interval.
     """
     found = float(statistic(np.ones((1, things), np.int32))[0])
     values = np.concatenate([statistic(counts) for counts in redraws(things, resamples)])
-    return Interval(found, *ends(values[~np.isnan(values)]), things)
+    known = values[~np.isnan(values)]
+    low, high = ends(known) if len(known) >= DEFINED * len(values) else (np.nan, np.nan)
+    return Interval(found, low, high, things)
 
 
 def redraws(things: int, resamples: int = RESAMPLES) -> Iterator[Array]:

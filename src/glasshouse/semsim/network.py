@@ -177,8 +177,9 @@ class Perceptual(Network):
 
     def prepare(self, images: Tensor) -> Tensor:
         """As its base, through the haze; both at once are two products, less work than resizing alone."""
-        down, across = (self._lens(side) for side in images.shape[-2:])
-        return (down @ images @ across.T).expand(-1, 3, -1, -1)
+        small = images if max(images.shape[-2:]) <= self.size else super().prepare(images)
+        down, across = (self._lens(side) for side in small.shape[-2:])
+        return (down @ small @ across.T).expand(-1, 3, -1, -1)
 
     def _lens(self, side: int) -> Tensor:
         """A matrix (size, side) that resizes a column of so many pixels and lays the haze over it."""
