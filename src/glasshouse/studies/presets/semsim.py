@@ -24,10 +24,10 @@ def laptop() -> Grid:
 
     Learning rate, epochs and attack were chosen by looking at reconstructions of six other images of CIFAR-100, so that
     some can be recognised and some cannot, and by accuracies: after 6 epochs 23 of 56 checkpoints were right less than
-    five times as often as chance, after 15 six, and 15 epochs show more, not less. High rates leave little to see; Adam on
-    derivatives instead of their signs shows shapes in 800 steps where signs leave noise. Data sets with few images may
-    need more epochs: look at the accuracies before attacking. Dogs keep all breeds: of twenty there would be two
-    hundred images to learn from. Faces stay grey: in colour an attacker has three times as much to guess.
+    five times as often as chance, after 15 six, and 15 epochs show more, not less. High rates leave little to see;
+    Adam on derivatives instead of their signs shows shapes in 800 steps where signs leave noise. Data sets with few
+    images may need more epochs: look at the accuracies before attacking. Dogs keep all breeds: of twenty there would
+    be two hundred images to learn from. Faces stay grey: in colour an attacker has three times as much to guess.
     """
     return Grid(
         title="SemSim, laptop scale",
