@@ -25,7 +25,7 @@ def studies(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def by_people(tmp_path_factory):
-    """A study that three people judged, and a classifier that says the contrary of nothing."""
+    """A study that three people judged, and a classifier that recognised nothing."""
     study = make_study(tmp_path_factory.mktemp("people") / "study")
     vote(study, ("one", "two", "three"), kind="human")
     vote(study, ("efficientnet_lite0 lineup 2",), always=False)
