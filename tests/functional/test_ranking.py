@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from glasshouse.errors import DataError
 from glasshouse.functional import ranking
-from glasshouse.functional.intervals import bootstrap_interval, redrawn
+from glasshouse.functional.intervals import bootstrap_interval, redrawn, share_interval
 from glasshouse.functional.ranking import area, kendall, kendall_p, pair_accuracy, spearman, spearman_p
 
 PAIRS = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=3, max_size=20)
@@ -144,6 +144,41 @@ def test_a_difference_is_surer_than_two_areas_apart():
     difference = better.less(worse)
     assert difference.mean == pytest.approx(better.value - worse.value)
     assert difference.high - difference.low < (better.interval.high - better.interval.low) / 2
+
+
+def informative(originals: int, random: np.random.Generator) -> ranking.Area:
+    """Of eighty originals with six guesses each only some have both recognised and unrecognised ones."""
+    original = np.repeat(np.arange(80), 6)
+    truth = np.where(original < originals, np.tile([1.0, 1, 1, 0, 0, 0], 80), 0.0)
+    shift = random.normal(size=80)[original]  # how well a metric does differs between originals
+    found = area(truth * (0.8 + shift) + random.normal(size=480), truth, original, original)
+    assert found is not None
+    return found
+
+
+def test_originals_that_compare_nothing_make_no_interval_narrower():
+    random = np.random.default_rng(4)
+    truth = np.mean([informative(8, random).value for _ in range(2000)])
+    drawn = [informative(8, random).interval for _ in range(400)]
+    held = np.mean([one.low <= truth <= one.high for one in drawn])
+    assert held > 0.9  # over all eighty it would be 0.85
+
+
+def test_too_few_clusters_have_no_interval():
+    random = np.random.default_rng(5)
+    few = informative(ranking.FEWEST_CLUSTERS - 1, random)
+    assert math.isnan(few.interval.low)
+    assert math.isnan(few.less(few).high)
+    assert not math.isnan(informative(ranking.FEWEST_CLUSTERS, random).interval.low)
+
+
+def test_all_in_order_is_as_sure_as_a_share_of_so_many_clusters():
+    original = np.repeat(np.arange(10), 2)
+    truth = np.tile([0.0, 1.0], 10)
+    found = area(truth, truth, original, original)
+    assert (found.interval.mean, found.interval.high) == (1, 1)
+    assert found.interval.low == pytest.approx(share_interval(10, 10).low)
+    assert math.isnan(found.less(found).low)  # a difference that nothing moves says nothing of others
 
 
 def test_areas_that_do_not_exist():

@@ -15,7 +15,8 @@ from sklearn.metrics import roc_auc_score
 
 from glasshouse.errors import DataError
 from glasshouse.studies.correlation import correlate, correlation
-from glasshouse.votes.judged import judged
+from glasshouse.studies.people import recognition
+from glasshouse.votes.judged import Judged, judged
 from glasshouse.votes.table import read_votes
 
 SIGN = {"psnr": 1, "lpips": -1, "other": 1}
@@ -143,6 +144,20 @@ def test_resolved_pairs_equal_a_slow_bootstrap(voted, found):
     assert doubtful
     resolved, pairs = found.recognition.pairs
     assert (resolved, pairs) == (np.triu(found.recognition.resolved, 1).sum(), 15)
+
+
+def test_a_few_originals_that_agree_resolve_nothing():
+    def told_apart(differing: int, originals: int) -> bool:
+        original, model = (one.ravel() for one in np.indices((originals, 2)))
+        chances = ((original < differing) & (model == 0)).astype(float)
+        hits = chances[:, None].astype(int)
+        return bool(
+            recognition(Judged(np.arange(len(model)), ("a", "b"), model, original, hits, chances)).resolved[0, 1]
+        )
+
+    assert [told_apart(differing, 10) for differing in (2, 5, 8)] == [False, False, True]
+    assert [told_apart(differing, 40) for differing in (2, 5, 8)] == [False, False, True]
+    assert not told_apart(2, 2)
 
 
 def test_the_human_ceiling_and_item_difficulty_equal_slow_loops(voted, found):

@@ -8,7 +8,7 @@ import pytest
 from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.agreement import MISSING
 from glasshouse.metrics import metrics
-from glasshouse.votes.judged import JUDGES, LEAKS_WHEN, direction, judged, metric_columns
+from glasshouse.votes.judged import JUDGES, LEAKS_WHEN, Judged, direction, judged, metric_columns
 from glasshouse.votes.table import read_votes
 
 HITS = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, MISSING, MISSING, MISSING], [1, 1, 0, MISSING], [0, 0, 0, 0]])
@@ -80,3 +80,14 @@ def test_a_table_without_metrics_says_so(tmp_path):
     path.write_text("config,gt_fine,annot1,mine\na,1,1,3\n")
     with pytest.raises(DataError, match=r"no column of a known metric .*--metrics; here are mine"):
         metric_columns(read_votes(path), ())
+
+
+def test_models_that_only_rounding_tells_apart_tie():
+    chances = np.array([0.2, 0.4, 0.6, 0.0, 0.1, 0.2, 0.3, 0.0])
+    model = np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    found = Judged(np.arange(8), ("a", "b", "c", "d"), model, np.arange(8), np.ones((8, 1)), chances)
+    assert np.bincount(model, chances)[0] != np.bincount(model, chances)[1]  # in floating point
+    shares = found.per_model(chances)
+    assert (shares[0], shares[2]) == (shares[1], shares[3])
+    assert shares.tolist() == pytest.approx([0.3, 0.3, 0.15, 0.15])
+    assert found.per_model(1e-9 * chances).tolist() == pytest.approx([3e-10, 3e-10, 1.5e-10, 1.5e-10])

@@ -50,12 +50,13 @@ def _mean_ends(array: Array) -> tuple[float, float]:
     return ends(array[picks].mean(axis=1))
 
 
-def share_interval(hits: int, images: int) -> Interval:
+def share_interval(hits: float, images: int) -> Interval:
     """A share with its Wilson 95 % interval, which stays honest for three images out of three."""
     share, z2 = hits / images, NORMAL_95**2
     centre = (share + z2 / (2 * images)) / (1 + z2 / images)
     half = NORMAL_95 / (1 + z2 / images) * (share * (1 - share) / images + z2 / (4 * images**2)) ** 0.5
-    return Interval(share, max(centre - half, 0.0), min(centre + half, 1.0), images)
+    # of none or of all the ends are the share itself, but for rounding
+    return Interval(share, min(max(centre - half, 0.0), share), max(min(centre + half, 1.0), share), images)
 
 
 def bootstrap_interval(statistic: Callable[[Array], Array], things: int, resamples: int = RESAMPLES) -> Interval:

@@ -6,19 +6,20 @@ matrix products; a row of ones gives the plain value. The same values always giv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
 from glasshouse.errors import DataError
-from glasshouse.functional.intervals import AT_ONCE, SEED, Array
+from glasshouse.functional.intervals import AT_ONCE, SEED, Array, share_interval
 from glasshouse.types import Interval
 
 PERMUTATIONS = 9_999
 FEWEST_PERMUTATIONS = 999
 PERMUTED_ENTRIES = 10**8  # of many things fewer orders are tried
 ROUNDING = 1e-9  # relative: a permuted sum that is smaller by less is as large
+FEWEST_CLUSTERS = 5  # that hold something to compare, for an interval over them
 
 
 def spearman(first: Array, second: Array, counts: Array) -> Array:
@@ -90,7 +91,7 @@ def _ratio(above: Array, below: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Area:
-    """An area under the ROC curve; ``pull`` (clusters,) is how far each cluster of images moves it."""
+    """An area under the ROC curve; ``pull`` is how far each cluster of images that holds a pair moves it."""
 
     value: float
     pull: Array
@@ -98,9 +99,15 @@ class Area:
 
     @property
     def interval(self) -> Interval:
-        """With its 95 % interval over clusters, by the delta method (Obuchowski 1997)."""
+        """With its 95 % interval over clusters, by the delta method (Obuchowski 1997).
+
+        Where no cluster moves it, as where all pairs are in order, it is as sure as a share of so many clusters.
+        """
+        if len(self.pull) >= FEWEST_CLUSTERS and _still(self.pull):
+            return replace(share_interval(self.value * len(self.pull), len(self.pull)), images=self.images)
         half = _half(self.pull)
-        return Interval(self.value, max(self.value - half, 0.0), min(self.value + half, 1.0), self.images)
+        low, high = np.clip((self.value - half, self.value + half), 0, 1)
+        return Interval(self.value, float(low), float(high), self.images)
 
     def less(self, other: Area) -> Interval:
         """By how much this area is larger than another of the same images, each measured on the same clusters."""
@@ -125,13 +132,22 @@ def area(scores: Array, chances: Array, strata: Array, clusters: Array) -> Area 
     both = np.unique(np.stack([strata, clusters]), axis=1, return_inverse=True)[1].ravel()
     inside, pairs_inside = _concordance(scores, chances, both)
     moved = 2 * (agreeing - value * pairs) - (inside - value * pairs_inside)
-    return Area(value, np.bincount(clusters, moved) / pairs.sum(), len(scores))
+    compared = np.bincount(clusters, pairs) > ROUNDING
+    return Area(value, np.bincount(clusters, moved)[compared] / pairs.sum(), len(scores))
+
+
+def _still(pull: Array) -> bool:
+    """Whether no cluster moves a statistic, but for rounding."""
+    return bool((abs(pull) <= ROUNDING).all())
 
 
 def _half(pull: Array) -> float:
-    """Half of the 95 % interval of a statistic that clusters move so far: Student's t, for there may be few."""
-    if len(pull) == 1:
-        return np.inf
+    """Half of the 95 % interval of a statistic that clusters move so far: Student's t, for there may be few.
+
+    NaN where there are too few, or none moves it: that says nothing of others.
+    """
+    if len(pull) < FEWEST_CLUSTERS or _still(pull):
+        return np.nan
     error = np.sqrt((pull**2).sum() * len(pull) / (len(pull) - 1))
     return float(stats.t.ppf(0.975, len(pull) - 1) * error)
 

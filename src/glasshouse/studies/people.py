@@ -12,11 +12,12 @@ from scipy import sparse
 
 from glasshouse.functional.agreement import MISSING
 from glasshouse.functional.intervals import FEW, SEED, Array, ends, mean_interval, redraws
-from glasshouse.functional.ranking import area, kendall, spearman
+from glasshouse.functional.ranking import ROUNDING, area, kendall, spearman
 from glasshouse.types import JSON, Interval, finite_or_none, flat
 from glasshouse.votes.judged import Judged
 
 MOST_SPLITS = 200
+FEWEST_DIFFERENT = 6  # originals on which two models differ: five that all agree are one chance in sixteen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +25,8 @@ class Recognition:
     """The share of each model's images that was recognised, with intervals over originals.
 
     ``resolved`` (models, models) says of which pairs the votes tell who is recognised more often: the 95 % interval of
-    the difference leaves out 0, over the same draws of originals for both, or of few originals by Student's t.
+    the difference leaves out 0, over the same draws of originals for both, or of few originals by Student's t; and
+    there are enough originals on which the two differ at all.
     """
 
     models: tuple[str, ...]
@@ -59,19 +61,31 @@ def recognition(people: Judged) -> Recognition:
     sums, counts = (sparse.csr_array((one, places), shape).T for one in (people.chances, np.ones(len(people.model))))
     with np.errstate(invalid="ignore"):  # a draw may leave out every image of a model
         drawn = np.concatenate([((sums @ draws.T) / (counts @ draws.T)).T for draws in redraws(shape[0])])
+    tables = sums.toarray().T, counts.toarray().T
     if shape[0] < FEW:
-        resolved = _resolved_by_few(sums.toarray().T, counts.toarray().T)
+        resolved = _resolved_by_few(*tables)
     else:
         resolved = np.zeros((shape[1], shape[1]), bool)
         for model in range(shape[1]):
             low, high = np.percentile(drawn[:, [model]] - drawn, (2.5, 97.5), axis=0)
             resolved[model] = (low > 0) | (high < 0)
+    resolved &= _different(*tables) >= FEWEST_DIFFERENT
     sizes = np.bincount(people.model)
     intervals = (
         Interval(float(share), *ends(values[~np.isnan(values)]), int(size))
         for share, values, size in zip(shares, drawn.T, sizes, strict=True)
     )
     return Recognition(people.models, tuple(shares.tolist()), tuple(intervals), resolved)
+
+
+def _different(sums: Array, counts: Array) -> Array:
+    """On how many originals that both have two models differ, (models, models)."""
+    known, shares = counts > 0, sums / np.maximum(counts, 1)
+    rows = (
+        (known[:, [model]] & known & (abs(shares[:, [model]] - shares) > ROUNDING)).sum(0)
+        for model in range(shares.shape[1])
+    )
+    return np.stack(list(rows))
 
 
 def _resolved_by_few(sums: Array, counts: Array) -> Array:

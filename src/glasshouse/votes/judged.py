@@ -15,6 +15,8 @@ from glasshouse.functional.agreement import MISSING, dawid_skene, tally
 from glasshouse.functional.intervals import Array
 from glasshouse.votes.table import ANNOTATOR, MODEL, NO_VOTE, ORIGINAL, VoteTable
 
+DIGITS = 12  # to which means are told apart
+
 #: Metrics whose columns are found by themselves, and whether their high or their low values leak.
 LEAKS_WHEN: dict[str, Literal["high", "low"]] = {
     "mse": "low",
@@ -87,11 +89,18 @@ class Judged:
 
     def per_cluster(self, values: Array) -> Array:
         """The mean of (models,) values for each training."""
-        return np.asarray(np.bincount(self.clusters, values) / np.bincount(self.clusters))
+        return _means(self.clusters, values)
 
     def per_model(self, values: Array) -> Array:
         """The mean of (N,) values for each model."""
-        return np.asarray(np.bincount(self.model, values) / np.bincount(self.model))
+        return _means(self.model, values)
+
+
+def _means(group: Array, values: Array) -> Array:
+    """The mean of (N,) values for each group; those that only rounding tells apart are equal, and so tie in ranks."""
+    found = np.bincount(group, values) / np.bincount(group)
+    largest = float(np.abs(found).max()) or 1.0
+    return np.asarray(np.round(found / largest, DIGITS) * largest)
 
 
 def judged(table: VoteTable, judge: str) -> Judged:
