@@ -12,7 +12,6 @@ from tests.judged_study import make_studies, make_study, vote
 from glasshouse.errors import DataError, WeightsError
 from glasshouse.semsim import Recipe
 from glasshouse.studies import evaluation, teaching, voted
-from glasshouse.studies.ablation import Ranges, ablate
 from glasshouse.studies.evaluation import evaluate, panels
 from glasshouse.studies.judgements import read
 from glasshouse.studies.ordering import contradictions, orderings
@@ -74,6 +73,16 @@ def test_what_is_left_out_never_teaches(studies, monkeypatch):
     assert all(some.voters == ("alexnet lineup 2",) for some in taught)
 
 
+def test_pictures_that_are_tested_teach_under_no_other_name(studies, tmp_path, monkeypatch):
+    taught = []
+    learn = Lesson.learn
+    monkeypatch.setattr(Lesson, "learn", lambda self, some: taught.append(some) or learn(self, some))
+    renamed = make_study(tmp_path / "renamed", dataset="renamed.npz")  # the pictures of the first
+    vote(renamed, ("one", "two", "three"), kind="human")
+    evaluate([renamed], QUICK, lessons=studies, axes=("data set",), metrics=())
+    assert [some.datasets for some in taught] == [("second.npz",)]
+
+
 def test_lessons_teach_and_test_nobody(studies, monkeypatch):
     taught = []
     monkeypatch.setattr(evaluation, "without", lambda teaching, testing, *rest: taught.append((teaching, testing)))
@@ -110,14 +119,6 @@ def test_people_may_test_what_classifiers_taught(studies, tmp_path):
         evaluate([own], QUICK, lessons=studies, axes=("data set",), metrics=("mse",), judges="classifier")
 
 
-def test_lessons_teach_what_is_ablated(studies):
-    found = ablate(
-        studies[:1], QUICK, lessons=studies[1:], ranges=Ranges(sizes=(), backbones=(), losses=("rank",), margins=())
-    )
-    assert [one.test.left_out for one in found] == ["first.npz"]
-    assert found[0].test.originals == 12
-
-
 def test_orders_that_differ_are_shown(studies):
     some = read(studies[:1], "classifier", ["inception_v3 lineup 2"])
     psnr = np.array([-float(guess.case_key.split()[1]) for guess in some.guesses])
@@ -139,24 +140,6 @@ def test_metrics_that_contradict_judges_are_shown(studies):
     assert found.original is some.originals[3].picture
     assert found.fooled == ("fooled",)
     assert found.shares[0] < 0.5 < found.shares[1]
-
-
-def test_each_variant_changes_one_thing(studies):
-    ranges = Ranges(sizes=(10,), backbones=("lenet",), losses=("contrastive",), margins=(0.5,))
-    seen = []
-    found = ablate(studies, QUICK, ranges=ranges, progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (5, 5)
-    rows = [one.to_json() for one in found]
-    assert [(row["panel"], row["value"], row["originals"]) for row in rows] == [
-        ("training originals", "10", 10),
-        ("training originals", "12", 12),
-        ("backbone", "lenet", 12),
-        ("loss", "contrastive", 12),
-        ("margin of the triplet loss", "0.5", 12),
-    ]
-    assert all(-1 <= row["tau"] <= 1 for row in rows)
-    with pytest.raises(DataError, match="To test on 'cifar10'"):
-        ablate(studies, QUICK, left_out="cifar10")
 
 
 def test_of_one_study_alone_only_attacks_and_models_can_be_left_out(studies):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from glasshouse.errors import DataError, GlasshouseError, WeightsError
 from glasshouse.functional.agreement import MISSING
 from glasshouse.metrics import create
 from glasshouse.metrics.features import FeatureMetric
+from glasshouse.store import DATABASE_FILE, Location, Store, Vote, Votes
 from glasshouse.studies import correlation, voted
 from glasshouse.studies.judgements import read
 from glasshouse.studies.voted import Sets, by_testers, correlate, judged_by
+from glasshouse.votes.bundle import Voter, enrol
+from glasshouse.votes.items import Questions, prepare
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +145,82 @@ def test_originals_stand_beside_their_own_guesses(studies, monkeypatch):
 
 def test_checkpoints_of_one_training_are_drawn_together(studies):
     testing = by_testers(studies, "classifier")
-    guesses = tuple(
-        dataclasses.replace(one, condition=f"{one.facts['model']}, seed 0, epoch {number % 2}")
-        for number, one in enumerate(testing.guesses)
-    )
+    guesses = tuple(dataclasses.replace(one, training=one.facts["model"]) for one in testing.guesses)
     people = judged_by(dataclasses.replace(testing, guesses=guesses), "mean")
-    trainings = {name.partition(", epoch")[0] for name in people.models}
-    assert len(set(people.clusters.tolist())) == len(trainings) < len(people.models)
+    assert len(people.models) == 16
+    assert people.clusters.tolist() == [int("shut" in name) for name in people.models]
+    assert judged_by(testing, "mean").clusters.tolist() == list(range(16))  # nothing known of a training
+
+
+def test_networks_of_a_study_say_how_they_were_trained(study):
+    """Both epochs of one target are one training; a network before it learned has none."""
+    location = Location.of(study)
+    store = Store(location.database)
+    trained = {name: one.key for one in store.targets() for at, name in one.outcome["weights"].items() if at != "0"}
+    store.close()
+    votes = Votes(location.database)
+    prepare(study, votes, Questions())
+    (voter,) = enrol(votes, [Voter("one", "human")]).values()
+    votes.record([Vote(item.id, voter, item.truth) for item in votes.items()])
+    votes.close()
+    found = read([study], "human")
+    assert {guess.training for guess in found.guesses} == {None, *trained.values()}
+    assert all(guess.training == trained.get(guess.facts["weights"]) for guess in found.guesses)
+    assert all((guess.accuracy is None) == (guess.training is None) for guess in found.guesses)
+
+
+def test_a_study_that_is_named_twice_or_copied_counts_once(by_people, tmp_path):
+    copy = shutil.copytree(by_people, tmp_path / "copy")
+    once, twice = read([by_people], "human"), read([by_people, copy], "human")
+    assert len(once.guesses) == len(twice.guesses) == 96
+    with pytest.raises(DataError, match=r"copy.* leave it out"):
+        correlate([by_people, copy], metrics=("psnr",))
+    vote(copy, ("four",), kind="human")
+    assert all(len(guess.hits) == 4 for guess in read([by_people, copy], "human").guesses)
+
+
+def test_a_study_without_votes_of_the_kind_is_named(by_people, studies):
+    with pytest.raises(DataError, match=r"no human votes .*first.npz"):
+        correlate([by_people, studies[0]], metrics=("psnr",))
+
+
+def test_of_several_tasks_the_most_answered_counts(tmp_path):
+    study = make_study(tmp_path / "study")
+    vote(study, ("one", "two"), kind="human")
+    votes = Votes(study / DATABASE_FILE)
+    prepare(study, votes, Questions(task="pair"))
+    voters = enrol(votes, [Voter("three", "human")])
+    pairs = [item for item in votes.items() if item.task == "pair"]
+    votes.record([Vote(item.id, voters[Voter("three", "human")], item.truth) for item in pairs])
+    votes.close()
+    assert pairs
+    assert {tuple(guess.hits) for guess in read([study], "human").guesses} == {("one", "two")}
+
+
+def test_originals_that_were_shuffled_are_no_attack(tmp_path):
+    study = make_study(tmp_path / "study", size=32)
+    votes = Votes(study / DATABASE_FILE)
+    prepare(study, votes, Questions(shuffled=True))
+    (voter,) = enrol(votes, [Voter("one", "human")]).values()
+    votes.record([Vote(item.id, voter, item.truth) for item in votes.items()])
+    votes.close()
+    assert len(read([study], "human").guesses) == 12 + 96
+    assert len(by_testers([study], "human").guesses) == 96
+
+
+def test_voters_are_those_who_voted(studies):
+    testing = by_testers(studies, "classifier")
+    guesses = tuple(
+        dataclasses.replace(one, hits={name: hit for name, hit in one.hits.items() if "inception" in name})
+        for one in testing.guesses
+    )
+    assert dataclasses.replace(testing, guesses=guesses).only(lambda guess: True).voters == ("inception_v3 lineup 2",)
+
+
+def test_what_semsim_learned_from_is_said(by_people, monkeypatch):
+    monkeypatch.setattr(voted, "notes", lambda path: {"datasets": "digits, nowhere.npz"})
+    found = correlate([by_people], metrics=("psnr", "semsim"))
+    assert found.familiar == ("nowhere.npz",)
+    assert "SemSim learned from nowhere.npz" in " ".join(found.remarks())
+    assert found.to_json()["semsim_learned_from"] == ["nowhere.npz"]
+    assert correlate([by_people], metrics=("psnr",)).familiar == ()

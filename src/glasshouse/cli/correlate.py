@@ -11,9 +11,9 @@ import typer
 from glasshouse.cli.words import kind, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from glasshouse.studies.correlation import Correlation
+    from glasshouse.studies.voted import Voted
 
 
 def correlate(
@@ -38,37 +38,35 @@ def correlate(
     """
     from glasshouse.files import write_atomic
 
-    whose, found, missing = _found(sources, listed(metrics), judge, judges)
-    text = json.dumps(found.to_json() | {"judges": whose, "missing": dict(missing)}, indent=1, allow_nan=False)
+    seen = _found(sources, listed(metrics), judge, judges)
+    whose = "people" if seen.kind == "human" else "classifiers"
+    text = json.dumps(seen.to_json() | {"judges": whose}, indent=1, allow_nan=False)
     if out is not None:
         from glasshouse.reports.correlation import write_figures
 
         write_atomic(out / "correlation.json", text.encode())
-        write_figures(found, out, whose)
+        write_figures(seen.found, out, whose)
     if as_json:
         print(text)
     else:
-        _show(whose, found, missing, out)
+        _show(whose, seen, out)
 
 
-def _found(
-    sources: Sequence[Path], metrics: Sequence[str], judge: str, judges: str | None
-) -> tuple[str, Correlation, Mapping[str, str]]:
-    """Whose votes they are, what they say, and which metrics have no value and why."""
+def _found(sources: Sequence[Path], metrics: Sequence[str], judge: str, judges: str | None) -> Voted:
+    """What the votes of studies, or of a table, say."""
     from glasshouse.errors import SettingError
     from glasshouse.studies import correlation, voted
 
     if all(source.is_dir() for source in sources):
-        seen = voted.correlate(sources, metrics=metrics, judge=judge, judges=kind(judges))
-        return "people" if seen.kind == "human" else "classifiers", seen.found, seen.missing
+        return voted.correlate(sources, metrics=metrics, judge=judge, judges=kind(judges))
     if len(sources) > 1:
         raise SettingError("Give one table of votes, or any number of studies.")
     if judges is not None:
         raise SettingError("--judges chooses among the votes of studies: a table holds those of people.")
-    return "people", correlation.correlate(sources[0], metrics=metrics, judge=judge), {}
+    return voted.Voted("human", correlation.correlate(sources[0], metrics=metrics, judge=judge), {})
 
 
-def _show(whose: str, found: Correlation, missing: Mapping[str, str], out: Path | None) -> None:
+def _show(whose: str, voted: Voted, out: Path | None) -> None:
     from rich.console import Console
 
     from glasshouse.cli.fitting import fitted
@@ -83,7 +81,7 @@ def _show(whose: str, found: Correlation, missing: Mapping[str, str], out: Path 
         remarks,
     )
 
-    console = Console()
+    console, found = Console(), voted.found
     wide = console.width >= WIDE
     known = f"Metrics against {whose}{' (95 % intervals)' if wide else ''}"
     measured = (cells(one, intervals=wide) for one in found.metrics)
@@ -93,7 +91,7 @@ def _show(whose: str, found: Correlation, missing: Mapping[str, str], out: Path 
         console.print(fitted(first, DIFFERENCES, map(difference_cells, found.differences), console.width))
     seen = f"What {whose} recognised (95 % intervals over originals)"
     console.print(fitted(seen, MODELS, model_cells(found), console.width))
-    for line in (*remarks(found, whose), *(f"Without {name}: {why}." for name, why in missing.items())):
+    for line in (*remarks(found, whose), *voted.remarks()):
         console.print(line, markup=False)
     if out is not None:
         console.print(f"Pictures and correlation.json: {out}", markup=False, soft_wrap=True)

@@ -38,9 +38,14 @@ class SemSim(Metric):
         checks.one_of("form", self.form, ("l2", "cosine"))
 
     @property
+    def path(self) -> Path:
+        """The network's file."""
+        return SHIPPED if self.file is None else Path(self.file)
+
+    @property
     def edition(self) -> str:
         """Another network gives other scores, whatever its file is called."""
-        return f"v{self.version} {digest(SHIPPED if self.file is None else Path(self.file))}"
+        return f"v{self.version} {digest(self.path)}"
 
     @property
     def network(self) -> Network:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +37,11 @@ class Original:
     class_name: str | None
     picture: Tensor
 
+    @property
+    def pixels(self) -> str:
+        """What it looks like, whatever its data set is called."""
+        return fingerprint(to_pixels(self.picture))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guess:
@@ -43,7 +49,9 @@ class Guess:
 
     ``owner`` is the original's number, ``condition`` what was attacked and how, ``facts`` the case that it comes from
     (nothing for votes from elsewhere). ``hits`` say whose answers gave the original away, ``grades`` are soft votes.
-    ``accuracy`` is how often the attacked network was right on test images, where a study trained it.
+    Where a study trained the attacked network, ``training`` names that, whatever the epoch, and ``accuracy`` is how
+    often the network was right on test images. ``attacked`` is whether somebody made it of what was shared: not an
+    original that was shuffled, nor a degraded copy that we made to learn from.
     """
 
     study: Path
@@ -56,16 +64,17 @@ class Guess:
     hits: Mapping[str, bool]
     grades: Mapping[str, float]
     accuracy: float | None = None
-
-    @property
-    def attacked(self) -> bool:
-        """Whether it is what somebody made of an original, not a degraded copy that we made to learn from."""
-        return not self.case_key.startswith(DEGRADED)
+    training: str | None = None
+    attacked: bool = True
 
     @property
     def share(self) -> float:
         """The share of voters who recognised the original."""
         return sum(self.hits.values()) / len(self.hits)
+
+    def with_votes_of(self, copy: Guess) -> Guess:
+        """The same with what others said of a copy of it."""
+        return replace(self, hits={**copy.hits, **self.hits}, grades={**copy.grades, **self.grades})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,11 +97,13 @@ class Judgements:
         return torch.tensor([guess.owner for guess in self.guesses], dtype=torch.long)
 
     def only(self, wanted: Callable[[Guess], bool]) -> Judgements:
-        """Those guesses alone that are wanted, and their originals."""
+        """Those guesses alone that are wanted, their originals, and whoever voted on them."""
         kept = [guess for guess in self.guesses if wanted(guess)]
+        voted = {name for guess in kept for name in guess.hits}
         numbers = {owner: number for number, owner in enumerate(dict.fromkeys(guess.owner for guess in kept))}
         return replace(
             self,
+            voters=tuple(name for name in self.voters if name in voted),
             originals=tuple(self.originals[owner] for owner in numbers),
             guesses=tuple(replace(guess, owner=numbers[guess.owner]) for guess in kept),
         )
@@ -113,31 +124,43 @@ def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = N
     """The judgements of one kind in some studies; kinds are never mixed.
 
     ``voters`` are the names of those who count, where not all do; of classifiers they are makes, and of judges of one
-    make the newest has the vote.
+    make the newest has the vote. Of several tasks that counts which was answered most often, for to guess right is
+    not equally easy in all of them. What several studies hold, as copies do, counts once.
     """
     originals: list[Original] = []
-    guesses: list[Guess] = []
-    numbers: dict[str, int] = {}  # by pixels: an original that several studies attacked is one
-    for study in studies:
-        items, given = _votes(study, kind)
+    guesses: dict[tuple[int, str, str], Guess] = {}
+    numbers: dict[str, int] = {}
+    found = [(study, *_votes(study, kind, voters)) for study in studies]
+    task = _most_answered([(items, given) for _, items, given in found])
+    for study, items, given in found:
         pictures = _Pictures(study, items)
-        counted = [(name, vote) for name, vote in given if voters is None or name in voters]
-        for item, cast in _judged(items, counted):
+        for item, cast in _judged(items, given):
             original = pictures.original(item)
-            if original is None:
+            if original is None or item.task != task:
                 continue
-            owner = numbers.setdefault(fingerprint(to_pixels(original.picture)), len(originals))
+            owner = numbers.setdefault(original.pixels, len(originals))
             if owner == len(originals):
                 originals.append(original)
-            guesses.append(pictures.guess(item, owner, cast))
+            guess = pictures.guess(item, owner, cast)
+            same = owner, guess.case_key, fingerprint(to_pixels(guess.picture))
+            guesses[same] = guesses[same].with_votes_of(guess) if same in guesses else guess
     if not guesses:
         who = kind if voters is None else " or ".join(sorted({name.partition(" ")[0] for name in voters}))
         raise DataError(
             f"There are no {who} votes on pictures in {', '.join(map(str, studies))}: collect some with "
             "'glasshouse annotate invite' and 'serve', or let classifiers vote with 'glasshouse semsim judge'."
         )
-    names = tuple(sorted({name for guess in guesses for name in guess.hits}))
-    return Judgements(kind, names, tuple(originals), tuple(guesses))
+    names = tuple(sorted({name for guess in guesses.values() for name in guess.hits}))
+    return Judgements(kind, names, tuple(originals), tuple(guesses.values()))
+
+
+def _most_answered(found: Sequence[tuple[Sequence[Item], Sequence[tuple[str, Vote]]]]) -> str | None:
+    """The task of most votes on what is judged."""
+    tasks = Counter[str]()
+    for items, given in found:
+        shown = {item.id: item.task for item in items if item.role in SHOWN}
+        tasks.update(shown[vote.item] for _, vote in given if vote.item in shown)
+    return max(tasks, key=tasks.__getitem__, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +171,8 @@ class _Cast:
     grades: dict[str, float]
 
 
-def _votes(study: Path, kind: Kind) -> tuple[list[Item], list[tuple[str, Vote]]]:
-    """The items of a study, and its votes of one kind with who gave each.
+def _votes(study: Path, kind: Kind, voters: Collection[str] | None = None) -> tuple[list[Item], list[tuple[str, Vote]]]:
+    """The items of a study, and its votes of one kind, by all or some voters, with who gave each.
 
     Judges of one make are copies of one eye and no independent voters: on each item only the newest of them counts.
     """
@@ -161,7 +184,8 @@ def _votes(study: Path, kind: Kind) -> tuple[list[Item], list[tuple[str, Vote]]]
         people = {one.id: one for one in votes.annotators()}
         in_order = sorted(votes.votes(kind), key=lambda vote: people[vote.annotator].seat)
         by_make = {(make_of(people[vote.annotator].name), vote.item): vote for vote in in_order}
-        return votes.items(), [(name, vote) for (name, _), vote in by_make.items()]
+        wanted = ((name, vote) for (name, _), vote in by_make.items() if voters is None or name in voters)
+        return votes.items(), list(wanted)
     finally:
         votes.close()
 
@@ -197,11 +221,16 @@ class _Pictures:
             self.facts = {case.key: case.described for case in store.cases()}
             images = {image.place: image for image in store.images()}
             made = store.reconstructions()
-            trained = [one.outcome for one in store.targets() if one.state == "done"]
+            trained = [one for one in store.targets() if one.state == "done"]
         finally:
             store.close()
         self.datasets = {one.place: str(self.facts[one.case_key]["dataset"]) for one in made}
-        self.right = {name: one["accuracy"][at] for one in trained for at, name in one["weights"].items() if at != "0"}
+        self.trainings = {
+            name: (one.key, one.outcome["accuracy"][epoch])
+            for one in trained
+            for epoch, name in one.outcome["weights"].items()
+            if epoch != "0"  # before it learned anything it is nobody's target, and was asked for as it is
+        }
         self.classes = {place: image.class_name for place, image in images.items()}
         self.files: dict[str, str] = {}
         for item in items:
@@ -221,6 +250,7 @@ class _Pictures:
     def guess(self, item: Item, owner: int, cast: _Cast) -> Guess:
         """What an item shows."""
         facts = self.facts.get(item.case_key, {})
+        training, accuracy = self.trainings.get(facts.get("weights"), (None, None))
         return Guess(
             study=self.study,
             case_key=item.case_key,
@@ -231,7 +261,9 @@ class _Pictures:
             picture=read_picture(self.album, str(item.image)),
             hits=cast.hits,
             grades=cast.grades,
-            accuracy=self.right.get(facts.get("weights")),
+            accuracy=accuracy,
+            training=training,
+            attacked=item.role == "reconstruction" and not item.case_key.startswith(DEGRADED),
         )
 
 

@@ -19,6 +19,7 @@ from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.eyes import EYES
 from glasshouse.semsim.judges import Way, voter_name
 from glasshouse.store import Item, Location, Store, Vote, Votes
+from glasshouse.studies.judgements import IMPORTED
 from glasshouse.studies.panel import FOLDER, Originals, Seat, Skill, lessons_for, lineup_of, seated
 from glasshouse.studies.pictures import read_picture
 from glasshouse.studies.runner import RunProgress
@@ -27,7 +28,6 @@ from glasshouse.votes.bundle import Voter, enrol
 from glasshouse.votes.items import Questions, prepare
 
 TASK = "classification"
-IMPORTED = "imported"  # what the data set of votes from elsewhere is called
 SKILLS_FILE = "skills.json"  # in the folder of judges
 CHUNK = 64
 SCHEMA = 3  # the first two did not say the shape of images, nor what a judge learned from

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -20,24 +19,39 @@ from glasshouse.functional.intervals import Array
 from glasshouse.functional.threads import one_thread
 from glasshouse.metrics import create
 from glasshouse.metrics.features import FeatureMetric, features
+from glasshouse.metrics.semsim import SemSim
+from glasshouse.semsim import notes
 from glasshouse.store import Kind
 from glasshouse.studies.correlation import Correlation, correlation
 from glasshouse.studies.judgements import TESTERS, Guess, Judgements, kind_of, read
 from glasshouse.studies.measuring import measured
+from glasshouse.types import JSON
 from glasshouse.votes.judged import JUDGES, Judged
 
 METRICS = ("mse", "psnr", "ssim", "lpips", "fid", "kid")
 FEWEST_IMAGES = 10  # of a model, for a metric of sets
-EPOCH = re.compile(r", epoch \d+")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Voted:
-    """What the votes of one kind say of metrics; ``missing`` are metrics without a value, and why."""
+    """What the votes of one kind say of metrics; ``missing`` are metrics without a value, and why.
+
+    ``familiar`` are data sets among those voted on that the SemSim in the table learned from.
+    """
 
     kind: Kind
     found: Correlation
     missing: Mapping[str, str]
+    familiar: tuple[str, ...] = ()
+
+    def remarks(self) -> list[str]:
+        """What a reader must know beside the numbers."""
+        known = f"SemSim learned from {', '.join(self.familiar)}: there it has an advantage."
+        return [*([known] if self.familiar else []), *(f"Without {name}: {why}." for name, why in self.missing.items())]
+
+    def to_json(self) -> JSON:
+        """What ``--json`` prints."""
+        return self.found.to_json() | {"missing": dict(self.missing), "semsim_learned_from": list(self.familiar)}
 
 
 def correlate(
@@ -58,12 +72,30 @@ def correlate(
         raise DataError(f"No metric has a value: {'; '.join(f'{name} is {why}' for name, why in missing.items())}.")
     source = ", ".join(map(str, studies))
     found = correlation(people, values, source=source, judge=judge, images=len(judgements.guesses))
-    return Voted(judgements.kind, found, missing)
+    return Voted(judgements.kind, found, missing, _familiar(judgements, values))
+
+
+def _familiar(judgements: Judgements, names: Iterable[str]) -> tuple[str, ...]:
+    """The data sets that a SemSim among some metrics learned from."""
+    taught = {
+        name
+        for metric in map(create, names)
+        if isinstance(metric, SemSim)
+        for name in notes(metric.path).get("datasets", "").split(", ")
+    }
+    return tuple(name for name in judgements.datasets if name in taught)
 
 
 def by_testers(studies: Sequence[Path], kind: Kind) -> Judgements:
     """What attacks made, with the votes of one kind that may test: of classifiers those that never teach."""
-    return read(studies, kind, None if kind == "human" else TESTERS).only(lambda guess: guess.attacked)
+    found = read(studies, kind, None if kind == "human" else TESTERS).only(lambda guess: guess.attacked)
+    silent = [str(study) for study in studies if all(guess.study != study for guess in found.guesses)]
+    if silent:
+        raise DataError(
+            f"There are no {kind} votes on reconstructions in {', '.join(silent)} that another of the studies does not "
+            "hold already: leave it out, or collect votes of that kind."
+        )
+    return found
 
 
 def judged_by(judgements: Judgements, judge: str) -> Judged:
@@ -75,8 +107,8 @@ def judged_by(judgements: Judgements, judge: str) -> Judged:
             hits[row, voters[name]] = hit
     labels = [label(judgements, guess) for guess in judgements.guesses]
     models = {one: number for number, one in enumerate(dict.fromkeys(labels))}
-    trainings = [EPOCH.sub("", one) for one in models]
-    runs = {training: number for number, training in enumerate(dict.fromkeys(trainings))}
+    training = {one: guess.training or one for one, guess in zip(labels, judgements.guesses, strict=True)}
+    runs = {one: number for number, one in enumerate(dict.fromkeys(training.values()))}
     return Judged(
         rows=np.arange(len(labels)),
         models=tuple(models),
@@ -84,7 +116,7 @@ def judged_by(judgements: Judgements, judge: str) -> Judged:
         original=judgements.owners.numpy(),
         hits=hits,
         chances=JUDGES[judge](hits),
-        runs=np.array([runs[training] for training in trainings]),
+        runs=np.array([runs[training[one]] for one in models]),
     )
 
 
