@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from glasshouse.reports.semsim import (
@@ -20,15 +21,25 @@ from glasshouse.studies.ordering import Contradiction, Ordering
 def test_bins_hold_what_was_judged_against_what_was_predicted():
     predicted = np.repeat([0.05, 0.55, 0.95, 1.0], [10, 10, 5, 5])
     judged = np.repeat([0.0, 1.0, 1.0, 0.5], [10, 10, 5, 5])
-    bins = reliability(predicted, judged)
+    owners = np.arange(30)
+    bins = reliability(predicted, judged, owners)
     assert [(round(mean, 3), share, count) for mean, share, _, _, count in bins] == [
         (0.05, 0.0, 10),
         (0.55, 1.0, 10),
         (0.975, 0.75, 10),
     ]
     assert all(0 <= low <= share <= high <= 1 for _, share, low, high, _ in bins)
-    assert reliability(predicted[:3], judged[:3]) == []
-    assert draw_reliability(predicted, judged).startswith(b"\x89PNG")
+    assert reliability(predicted[:3], judged[:3], owners[:3]) == []
+    assert draw_reliability(predicted, judged, owners).startswith(b"\x89PNG")
+
+
+def test_an_original_counts_once_in_a_bin():
+    owners = np.repeat(np.arange(6), [50, 1, 1, 1, 1, 1])
+    judged = (owners == 0).astype(float)
+    ((_, share, low, high, originals),) = reliability(np.full(55, 0.5), judged, owners)
+    assert (share, originals) == (pytest.approx(1 / 6), 6)
+    assert high - low > 0.5  # fifty guesses of one original are no fifty judgements
+    assert reliability(np.full(55, 0.5), judged, np.zeros(55, int)) == []
 
 
 def test_pictures_of_orders_and_ablations(rng):

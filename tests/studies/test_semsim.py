@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -91,12 +92,24 @@ def test_decoys_are_other_originals_and_mean_colours_and_nobody_sees_them(study)
     assert isinstance(judged, Judged)
     assert len(judged.guesses) == len(judged.owners) == 96 + 24
     assert not judged.values[96:].any()
+    assert judged.said[:96].tolist() == pytest.approx([guess.share for guess in found.guesses])
+    assert judged.said[96:].isnan().all()
     for place in range(12):
         other, grey = judged.guesses[96 + place], judged.guesses[108 + place]
         own = judged.originals[int(judged.owners[96 + place])]
         assert not torch.equal(other, own)
         assert any(torch.equal(other, original.picture) for original in found.originals)
         assert torch.allclose(grey, own.mean((1, 2), keepdim=True).expand_as(own))
+
+
+def test_probabilities_speak_of_attacks_where_there_are_any(study):
+    found = read([study], "classifier", TEACHERS)
+    ours = [
+        dataclasses.replace(one, attacked=one.owner > 3 and place % 2 == 0) for place, one in enumerate(found.guesses)
+    ]
+    judged = teaching.taught(dataclasses.replace(found, guesses=tuple(ours)), torch.linspace(0, 1, 96), Recipe())
+    counted = ~judged.said[:96].isnan()
+    assert [one.attacked or one.owner <= 3 for one in ours] == counted.tolist()
 
 
 def test_originals_that_are_held_out_are_decoys_of_one_another_only(study):

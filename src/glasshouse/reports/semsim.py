@@ -22,29 +22,34 @@ from glasshouse.types import JSON
 EVALUATED = ("left out", "metric", "rho", "tau", "AUC within original", "AUC within model", "resolved pairs")
 ABLATED = ("changed", "value", "originals", "rho", "tau", "AUC within original")
 BINS = 10
-FEWEST = 5  # judgements in a bin; of fewer a share says little
+FEWEST = 5  # originals in a bin; of fewer a share says little
 
 
-def reliability(predicted: Array, judged: Array) -> list[tuple[float, float, float, float, int]]:
-    """Of bins of predicted probabilities: their mean, the judged share with its 95 % interval, and how many."""
+def reliability(predicted: Array, judged: Array, owners: Array) -> list[tuple[float, float, float, float, int]]:
+    """Of bins of predicted probabilities: their mean, the judged share with its 95 % interval, and how many originals.
+
+    Guesses of one original are not independent: each original counts once in a bin.
+    """
     edges = np.linspace(0, 1, BINS + 1)
     places = np.clip(np.digitize(predicted, edges) - 1, 0, BINS - 1)
     found = []
     for place in range(BINS):
         inside = places == place
-        if inside.sum() >= FEWEST:
-            share = mean_interval(judged[inside].tolist(), within=(0, 1))
-            found.append((float(predicted[inside].mean()), share.mean, share.low, share.high, share.images))
+        own = np.unique(owners[inside], return_inverse=True)[1]
+        if len(own) and own.max() + 1 >= FEWEST:
+            mean, said = (np.bincount(own, values[inside]) / np.bincount(own) for values in (predicted, judged))
+            share = mean_interval(said.tolist(), within=(0, 1))
+            found.append((float(mean.mean()), share.mean, share.low, share.high, share.images))
     return found
 
 
-def draw_reliability(predicted: Array, judged: Array) -> bytes:
+def draw_reliability(predicted: Array, judged: Array, owners: Array) -> bytes:
     """Judged share against predicted probability on held-out originals; on the diagonal it can be taken at its word."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.2, 4.6), layout="constrained")
     above, below = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
-    bins = reliability(predicted, judged)
+    bins = reliability(predicted, judged, owners)
     above.plot([0, 1], [0, 1], "--", color="grey", linewidth=1)
     if bins:
         x, share, low, high, _ = (np.array(column) for column in zip(*bins, strict=True))

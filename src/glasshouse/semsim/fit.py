@@ -27,13 +27,21 @@ Measure = Callable[[Tensor], Tensor]
 class Judged:
     """M originals, K guesses, whose guess each is (K,), and how recognisable (K,) in [0, 1].
 
-    Images are (C, H, W) of any sizes, in [0, 1]; those of one size may stand in one tensor.
+    Images are (C, H, W) of any sizes, in [0, 1]; those of one size may stand in one tensor. ``votes`` (K,) are the
+    shares of judges who recognised each guess, NaN where nobody was asked or the answer tells nothing of attacks; where
+    there are none, ``values`` are votes.
     """
 
     originals: Images
     guesses: Images
     owners: Tensor
     values: Tensor
+    votes: Tensor | None = None
+
+    @property
+    def said(self) -> Tensor:
+        """What judges said of each guess, (K,)."""
+        return self.values if self.votes is None else self.votes
 
     def __post_init__(self) -> None:
         sizes = {len(self.guesses), len(self.owners), len(self.values)}
@@ -99,8 +107,9 @@ class Recipe:
 class Fitted:
     """How a training went: epochs until the best, and on held-out originals the share of pairs in the right order.
 
-    ``predicted`` and ``judged`` (H,) are, of the guesses of originals that neither training, stopping nor calibration
-    asked about, the calibrated probabilities and what the judgements say.
+    ``predicted``, ``judged`` and ``owners`` (H,) are, of the guesses that judges were asked about, of originals that
+    neither training, stopping nor calibration knew (of all that training did not, where these are very few), the
+    calibrated probabilities, the shares of judges who recognised them, and whose guesses they are.
     """
 
     epochs: int
@@ -109,6 +118,7 @@ class Fitted:
     guesses: int
     predicted: Tensor
     judged: Tensor
+    owners: Tensor
 
 
 def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress = no_progress) -> Fitted:
@@ -129,9 +139,9 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            if not bool(loss.isfinite()):
-                raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {lr:g}.")
         score = _order(network, measure, judged, stopping)
+        if math.isnan(score):
+            raise ModelError(f"Training diverged in epoch {epoch + 1}: use a smaller --lr than {lr:g}.")
         if score > best:
             best, best_epoch, kept = score, epoch + 1, copy.deepcopy(network.state_dict())
         progress((epoch + 1) / epochs)
@@ -139,11 +149,18 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
             break
     network.load_state_dict(kept)
     network.eval()
-    distances, places = _measured(network, measure, judged, calibrating)
-    network.calibration.copy_(logistic_line(distances, judged.values[places]))
-    distances, places = _measured(network, measure, judged, plotted)
-    predicted = network.probabilities(distances)
-    return Fitted(best_epoch, best, len(judged.originals), len(judged.guesses), predicted, judged.values[places])
+    distances, places = _asked(network, measure, judged, calibrating)
+    network.calibration.copy_(logistic_line(distances, judged.said[places]))
+    distances, places = _asked(network, measure, judged, plotted)
+    return Fitted(
+        epochs=best_epoch,
+        order=best,
+        originals=len(judged.originals),
+        guesses=len(judged.guesses),
+        predicted=network.probabilities(distances),
+        judged=judged.said[places],
+        owners=judged.owners[places],
+    )
 
 
 def in_order(distances: Tensor, values: Tensor, owners: Tensor) -> float:
@@ -154,8 +171,10 @@ def in_order(distances: Tensor, values: Tensor, owners: Tensor) -> float:
 
 
 def _order(network: Network, measure: Measure, judged: Judged, originals: Tensor) -> float:
-    """How many pairs of some originals are in the right order; without pairs, half."""
+    """How many pairs of some originals are in the right order; without pairs, half, and without distances, NaN."""
     found, places = _measured(network, measure, judged, originals)
+    if not bool(found.isfinite().all()):
+        return math.nan
     share = in_order(found, judged.values[places], judged.owners[places])
     return 0.5 if math.isnan(share) else share
 
@@ -166,6 +185,13 @@ def _measured(network: Network, measure: Measure, judged: Judged, originals: Ten
     places = torch.isin(judged.owners, originals).nonzero().flatten()
     with torch.no_grad():
         return torch.cat([measure(part) for part in places.split(256)]), places
+
+
+def _asked(network: Network, measure: Measure, judged: Judged, originals: Tensor) -> tuple[Tensor, Tensor]:
+    """The same of the guesses that judges were asked about."""
+    distances, places = _measured(network, measure, judged, originals)
+    known = ~judged.said[places].isnan()
+    return distances[known], places[known]
 
 
 def _optimizer(network: nn.Module, lr: float, recipe: Recipe) -> torch.optim.Optimizer:

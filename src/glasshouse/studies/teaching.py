@@ -3,7 +3,8 @@
 Of people it is the share who recognised the original. Of classifiers, three signs of recognition are added, each as a
 z-score within its data set: the mean logarithm of their grades, the negative LPIPS (VGG) distance and SSIM; a viewer
 agrees better with their sum than with what classifiers say alone. The sum becomes a value in [0, 1] by the logistic
-curve that lies nearest to the share of these classifiers who saw the original.
+curve that lies nearest to the share of these classifiers who saw the original. What SemSim calls a probability is
+that of being recognised by a voter: it is fitted to the votes themselves.
 """
 
 from __future__ import annotations
@@ -74,6 +75,15 @@ def taught(judgements: Judgements, graded: Tensor, recipe: Recipe) -> Judged:
         guesses=[*guesses, *(pictures[other] for _, other in pairs), *grey],
         owners=torch.cat([judgements.owners, owners, torch.arange(len(pictures))]),
         values=torch.cat([graded, torch.zeros(len(pairs) + len(pictures))]),
+        votes=torch.cat([_votes(judgements), torch.full((len(pairs) + len(pictures),), torch.nan)]),
+    )
+
+
+def _votes(judgements: Judgements) -> Tensor:
+    """The share of voters who recognised each guess, (K,); NaN of degraded copies where attacks made something too."""
+    attacked = {guess.owner for guess in judgements.guesses if guess.attacked}
+    return torch.tensor(
+        [guess.share if guess.attacked or guess.owner not in attacked else torch.nan for guess in judgements.guesses]
     )
 
 
