@@ -102,6 +102,14 @@ VOTES = st.integers(2, 5).flatmap(
 )
 
 
+def test_copies_of_an_item_make_kappa_no_surer():
+    once = fleiss_kappa(FOURTEEN_RATERS)
+    copies, clusters = np.repeat(FOURTEEN_RATERS, 5, axis=0), np.repeat(np.arange(len(FOURTEEN_RATERS)), 5)
+    together, apart = fleiss_kappa(copies, clusters), fleiss_kappa(copies)
+    assert (together.mean, together.low, together.high) == pytest.approx((once.mean, once.low, once.high))
+    assert apart.high - apart.low < 0.6 * (once.high - once.low)
+
+
 def test_fleiss_worked_example():
     found = fleiss_kappa(FOURTEEN_RATERS)
     assert found.mean == pytest.approx(0.210, abs=0.0005)

@@ -30,22 +30,25 @@ def tally(votes: Array, categories: int) -> Array:
     return np.bincount(cells, minlength=len(votes) * categories).reshape(len(votes), categories)
 
 
-def fleiss_kappa(counts: Array, *, resamples: int = RESAMPLES) -> Interval:
+def fleiss_kappa(counts: Array, clusters: Array | None = None, *, resamples: int = RESAMPLES) -> Interval:
     """Fleiss' kappa with its bootstrap interval over items (Fleiss 1971); NaN where all votes are of one category.
 
     Items may have different numbers of votes: each counts once with the share of its own pairs that agree, the expected
-    agreement is that of all votes pooled, and items with fewer than two votes are left out.
+    agreement is that of all votes pooled, and items with fewer than two votes are left out. Items of one of the
+    ``clusters`` (N,) are not independent, and drawn together.
     """
     kept = _of_pairs(counts)
+    groups = np.arange(len(counts)) if clusters is None else clusters
+    own = np.unique(groups[counts.sum(1) > 1], return_inverse=True)[1]
     votes = kept.sum(1)
     agreeing = (kept * (kept - 1)).sum(1) / (votes * (votes - 1))
 
     def kappa(drawn: Array) -> Array:
         shares = drawn @ kept / (drawn @ votes)[:, None]
         expected = (shares**2).sum(1)
-        return _corrected(drawn @ agreeing / len(kept), expected)
+        return _corrected(drawn @ agreeing / drawn.sum(1), expected)
 
-    return bootstrap_interval(kappa, len(kept), resamples)
+    return bootstrap_interval(lambda drawn: kappa(drawn[:, own]), int(own.max()) + 1, resamples)
 
 
 def krippendorff_alpha(counts: Array, *, resamples: int = RESAMPLES) -> Interval:

@@ -154,7 +154,7 @@ def correlation(people: Judged, values: Mapping[str, Array], *, source: str, jud
         differences=tuple(_difference(one, two, people, seen) for one, two in combinations(measured, 2)),
         ceiling=ceiling(people),
         difficulty=difficulty(people),
-        kappa=fleiss_kappa(counts) if (counts.sum(1) > 1).any() else None,
+        kappa=fleiss_kappa(counts, people.original) if (counts.sum(1) > 1).any() else None,
     )
 
 
