@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from glasshouse.errors import WeightsError
-from glasshouse.semsim import Embedding, Perceptual, load, save
+from glasshouse.semsim import Embedding, Perceptual, files, load, notes, save
 
 
 @pytest.mark.parametrize("make", [lambda: Perceptual(64), lambda: Embedding("lenet:spread=0.1", 32)])
@@ -25,6 +25,16 @@ def test_there_and_back(tmp_path, photos, make):
         )
     assert torch.equal(again.calibration, network.calibration)
     assert not any(value.requires_grad for value in again.parameters())
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, 1e6])
+def test_what_half_precision_cannot_hold_is_not_written(tmp_path, value):
+    network = Perceptual(64)
+    with torch.no_grad():
+        network.weights[0] = value
+    with pytest.raises(WeightsError, match="would hold NaN or values beyond half precision"):
+        save(network, tmp_path / "own.safetensors")
+    assert not any(tmp_path.iterdir())
 
 
 def test_nothing_is_overwritten(tmp_path):
@@ -55,6 +65,35 @@ def test_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, file, metadata={"glasshouse": json.dumps(huge)})
     with pytest.raises(WeightsError, match="cannot be built"):
         load(file)
+
+
+def test_hostile_or_unreadable(tmp_path, monkeypatch):
+    file = tmp_path / "own.safetensors"
+    save_file({"a": torch.zeros(1)}, file, metadata={"glasshouse": "[" * 200_000})
+    with pytest.raises(WeightsError, match="damaged or no SemSim network"):
+        load(file)
+    for read in (load, notes):
+        with pytest.raises(WeightsError, match="File name too long"):
+            read(tmp_path / ("long" * 100))
+        with pytest.raises(WeightsError, match="There is no SemSim file"):
+            read(tmp_path)
+
+    def forbidden(*anything, **settings):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files, "safe_open", forbidden)
+    with pytest.raises(WeightsError, match="Permission denied"):
+        load(file)
+
+
+def test_a_file_of_an_older_version(tmp_path):
+    save(Perceptual(64), tmp_path / "new.safetensors")
+    tensors = load_file(tmp_path / "new.safetensors")
+    del tensors["haze"]
+    built = {"schema": 1, "kind": "perceptual", "backbone": "alexnet", "size": 64}
+    save_file(tensors, tmp_path / "old.safetensors", metadata={"glasshouse": json.dumps(built)})
+    with pytest.raises(WeightsError, match=r"trained by an older version.*train it anew"):
+        load(tmp_path / "old.safetensors")
 
 
 def test_cut_or_poisoned(tmp_path):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -24,41 +27,43 @@ SHIPPED = Path(__file__).with_name("semsim.safetensors")
 
 def save(network: Network, file: Path, **about: str) -> None:
     """Write a network in half precision with notes about it; a file that is there is not overwritten."""
-    if file.exists():
-        raise WeightsError(f"{file} is there already: choose another name or move it away.")
+    refuse_taken(file)
     built = {"schema": SCHEMA, "kind": network.kind, "backbone": network.backbone, "size": network.size}
     tensors = {name: _packed(name, value) for name, value in network.state_dict().items()}
+    if not _finite(tensors):
+        raise WeightsError(f"{file} would hold NaN or values beyond half precision: train it with a smaller --lr.")
     notes = {"glasshouse": json.dumps(built), **about}
     write_atomic(file, to_safetensors(tensors, metadata=notes))
 
 
+def refuse_taken(*files: Path) -> None:
+    """Raise where one of some files that are to be written is there already."""
+    for file in files:
+        if file.exists():
+            raise WeightsError(f"{file} is there already: choose another name or move it away.")
+
+
 def load(file: Path) -> Network:
     """Read a network back, in eval mode; anything that is not one is refused."""
-    if not file.is_file():
-        raise WeightsError(f"There is no SemSim file {file}: train one with 'glasshouse semsim train'.")
-    try:
-        with safe_open(file, framework="pt") as opened:
-            built = json.loads((opened.metadata() or {}).get("glasshouse", "null"))
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dictionary
-    except (SafetensorError, ValueError) as error:
-        raise WeightsError(f"{file} is damaged or no SemSim network ({error}): train or install it again.") from error
+    with _opened(file) as opened:
+        built = json.loads((opened.metadata() or {}).get("glasshouse", "null"))
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dictionary
     network = _built(file, built)
-    if any(not bool(value.isfinite().all()) for value in tensors.values() if value.is_floating_point()):
-        raise WeightsError(f"{file} holds NaN or infinite values: the training that made it diverged.")
+    if network.state_dict().keys() - tensors.keys() == {"haze"}:
+        raise WeightsError(f"{file} was trained by an older version, which saw images without a haze: train it anew.")
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
         raise WeightsError(f"{file} does not fit the network it names: train or install it again.") from error
+    if not _finite(network.state_dict()):
+        raise WeightsError(f"{file} holds NaN or infinite values: the training that made it diverged.")
     return network.requires_grad_(False).eval()
 
 
 def notes(file: Path) -> dict[str, str]:
     """What a file says of itself beside its weights: whose judgements it learned from, and how."""
-    try:
-        with safe_open(file, framework="pt") as opened:
-            return {name: text for name, text in (opened.metadata() or {}).items() if name != "glasshouse"}
-    except (SafetensorError, OSError) as error:
-        raise WeightsError(f"{file} is damaged or no SemSim network ({error}): train or install it again.") from error
+    with _opened(file) as opened:
+        return {name: text for name, text in (opened.metadata() or {}).items() if name != "glasshouse"}
 
 
 @lru_cache(maxsize=4)
@@ -73,6 +78,22 @@ def digest(file: Path) -> str:
 def shipped() -> Network:
     """The network that comes with this package."""
     return load(SHIPPED)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """An open file; whatever is wrong with it, or with what is read from it, is said in one line."""
+    try:
+        if not file.is_file():
+            raise WeightsError(f"There is no SemSim file {file}: train one with 'glasshouse semsim train'.")
+        with safe_open(file, framework="pt") as opened:
+            yield opened
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise WeightsError(f"{file} is damaged or no SemSim network ({error}): train or install it again.") from error
+
+
+def _finite(tensors: Mapping[str, torch.Tensor]) -> bool:
+    return all(bool(value.isfinite().all()) for value in tensors.values())
 
 
 def _packed(name: str, value: torch.Tensor) -> torch.Tensor:
