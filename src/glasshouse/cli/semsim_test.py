@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -13,7 +13,9 @@ from glasshouse.cli.words import kind, listed
 
 if TYPE_CHECKING:
     from glasshouse.studies.semsim import Lesson
+    from glasshouse.types import JSON
 
+Number = TypeVar("Number", int, float)
 Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories with votes")]
 Backbone = Annotated[str, typer.Option(help="alexnet, lenet, resnet18, resnet50 or mobilenet_v2")]
 Preset = Annotated[str, typer.Option(help="quick, or paper: triplet loss, lr 0.1, 200 epochs")]
@@ -40,6 +42,7 @@ def evaluate(
     """Train without each data set, attack and model in turn, and test on what was left out."""
     from glasshouse import checks
     from glasshouse.cli.screen import counting
+    from glasshouse.metrics import create
     from glasshouse.reports.semsim import EVALUATED, evaluation_rows, write_evaluation
     from glasshouse.studies import evaluation
     from glasshouse.studies.voted import METRICS
@@ -49,6 +52,8 @@ def evaluate(
         checks.one_of("axes", axis, tuple(evaluation.AXES))
     lesson = _lesson(backbone, preset, loss, epochs, seed)
     beside = METRICS if metrics is None else listed(metrics)
+    for metric in beside:
+        create(metric)  # a name that nobody knows is refused before anything is trained
     with counting("evaluating", "trainings") as advance:
         found = evaluation.evaluate(
             studies,
@@ -92,25 +97,27 @@ def ablate(
 
     usual = ablation.Ranges()
     ranges = ablation.Ranges(
-        sizes=usual.sizes if sizes is None else tuple(map(int, _numbers("sizes", sizes))),
+        sizes=usual.sizes if sizes is None else _numbers("sizes", sizes, int, "whole numbers"),
         backbones=usual.backbones if backbones is None else listed(backbones),
         losses=usual.losses if losses is None else listed(losses),
-        margins=usual.margins if margins is None else _numbers("margins", margins),
+        margins=usual.margins if margins is None else _numbers("margins", margins, float, "numbers"),
     )
     lesson = _lesson(backbone, preset, loss, epochs, seed)
+    rows: list[JSON] = []
     with counting("ablating", "trainings") as advance:
-        found = ablation.ablate(
+        for one in ablation.ablate(
             studies, lesson, lessons=lessons or [], left_out=leave_out, ranges=ranges, progress=advance
-        )
-    rows = [one.to_json() for one in found]
-    text = json.dumps({"schema": ablation.SCHEMA, "rows": rows}, indent=1, allow_nan=False)
+        ):
+            rows.append(one.to_json())
+            text = json.dumps({"schema": ablation.SCHEMA, "rows": rows}, indent=1, allow_nan=False)
+            if out is not None:  # what was found stays, whatever becomes of the next training
+                write_atomic(out / "ablation.json", text.encode())
     if out is not None:
-        write_atomic(out / "ablation.json", text.encode())
         write_atomic(out / "ablation.png", draw_ablation(rows))
     if as_json:
         print(text)
     else:
-        _show(f"Tested on {found[0].test.left_out} (95 % intervals)", ABLATED, ablation_rows(rows))
+        _show(f"Tested on {one.test.left_out} (95 % intervals)", ABLATED, ablation_rows(rows))
 
 
 def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, seed: int) -> Lesson:
@@ -119,13 +126,13 @@ def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, se
     return Lesson(backbone=backbone, recipe=recipe(preset, loss=loss, epochs=epochs, seed=seed))
 
 
-def _numbers(name: str, text: str) -> tuple[float, ...]:
+def _numbers(name: str, text: str, number: Callable[[str], Number], what: str) -> tuple[Number, ...]:
     from glasshouse.errors import SettingError
 
     try:
-        return tuple(float(one) for one in listed(text))
+        return tuple(number(one) for one in listed(text))
     except ValueError as error:
-        raise SettingError(f"{name}={text} is no list of numbers: write a,b,c.") from error
+        raise SettingError(f"{name}={text} is no list of {what}: write a,b,c.") from error
 
 
 def _show(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]]) -> None:

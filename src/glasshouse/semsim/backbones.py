@@ -24,9 +24,14 @@ PRETRAINED: Mapping[str, Callable[[int], Network]] = {"alexnet": partial(Percept
 
 def build(backbone: str = DEFAULT, *, pretrained: bool | None = None, seed: int = 0) -> Network:
     """A network on a backbone; without a word on weights, published ones where there are some."""
+    return builder(backbone, pretrained)(seed)
+
+
+def builder(backbone: str, pretrained: bool | None) -> Callable[[int], Network]:
+    """What makes such a network from a seed; a backbone that cannot be had is refused before anything is made."""
     checks.one_of("backbone", backbone, (*PRETRAINED, *FRESH))
     published = backbone in PRETRAINED if pretrained is None else pretrained
     if backbone not in (PRETRAINED if published else FRESH):
         which, others = ("with published weights", PRETRAINED) if published else ("from fresh weights", FRESH)
         raise SettingError(f"backbone={backbone} cannot be trained {which}: use {', '.join(others)} for that.")
-    return PRETRAINED[backbone](seed) if published else Embedding(FRESH[backbone], seed=seed)
+    return PRETRAINED[backbone] if published else lambda seed: Embedding(FRESH[backbone], seed=seed)

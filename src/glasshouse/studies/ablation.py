@@ -8,9 +8,11 @@ from pathlib import Path
 
 import torch
 
-from glasshouse.errors import DataError
+from glasshouse import checks
+from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.backbones import FRESH, PRETRAINED
+from glasshouse.semsim.fit import FEWEST
 from glasshouse.semsim.losses import LOSSES
 from glasshouse.studies.evaluation import AXES, Evaluated, panels, without
 from glasshouse.studies.judgements import Judgements
@@ -20,6 +22,7 @@ from glasshouse.types import JSON, flat
 
 SCHEMA = 1
 SIZES = (50, 100, 200, 400, 800)
+MOST = 10**6  # originals
 MARGINS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
 PAPER_LOSS = "triplet"  # whose margin figure 9 is about
 AXIS = "data set"
@@ -33,6 +36,12 @@ class Ranges:
     backbones: tuple[str, ...] = (*FRESH, *PRETRAINED)
     losses: tuple[str, ...] = tuple(LOSSES)
     margins: tuple[float, ...] = MARGINS
+
+    def __post_init__(self) -> None:
+        for size in self.sizes:
+            checks.whole("sizes", size, FEWEST, MOST)
+        if not (self.sizes or self.backbones or self.losses or self.margins):
+            raise SettingError("There is nothing to try: give sizes, backbones, losses or margins.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +62,14 @@ class Ablated:
     test: Evaluated
 
     def to_json(self) -> JSON:
-        """Flat, with ``_low`` and ``_high`` beside each value; null where there was no test."""
-        found = self.test.found
-        metric = None if found is None else next(one for one in found.metrics if one.name == "semsim")
+        """Flat, with ``_low`` and ``_high`` beside each value; null where there is none, and ``failed`` says why."""
+        found = () if self.test.found is None else self.test.found.metrics
+        metric = next((one for one in found if one.name == "semsim"), None)
+        collapsed = self.test.missing.get("semsim")
         row: JSON = {"panel": self.variant.panel, "value": self.variant.value, "originals": self.test.originals}
         for name in ("rho", "tau", "auc_within_original"):
             row |= flat(name, None if metric is None else getattr(metric, name))
-        return row | {"failed": self.test.failed}
+        return row | {"failed": self.test.failed or (collapsed and f"SemSim is {collapsed}")}
 
 
 def ablate(
@@ -70,8 +80,8 @@ def ablate(
     left_out: str | None = None,
     ranges: Ranges | None = None,
     progress: RunProgress = lambda done, total: None,
-) -> tuple[Ablated, ...]:
-    """Train every variant without one data set, the first unless it is named, and test it there."""
+) -> Iterator[Ablated]:
+    """Train every variant without one data set, the first unless it is named, and test it there, one after another."""
     teaching, testing = panels(studies, lessons)
     known = sorted({AXES[AXIS](testing, guess) for guess in testing.guesses})
     target = left_out or known[0]
@@ -82,14 +92,13 @@ def ablate(
             f"here are {', '.join(known)}."
         )
     work = list(variants(lesson, ranges or Ranges(), len(rest.originals)))
-    found = []
-    with one_thread():
-        for number, variant in enumerate(work):
-            progress(number, len(work))
-            some = _some(rest, variant.originals, lesson.recipe.seed)
-            found.append(Ablated(variant, without(some, testing, AXIS, target, variant.lesson)))
+    for number, variant in enumerate(work):
+        progress(number, len(work))
+        some = _some(rest, variant.originals, lesson.recipe.seed)
+        with one_thread():
+            test = without(some, testing, AXIS, target, variant.lesson)
+        yield Ablated(variant, test)
     progress(len(work), len(work))
-    return tuple(found)
 
 
 def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant]:

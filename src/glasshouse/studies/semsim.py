@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from glasshouse import checks
-from glasshouse.errors import UnknownNameError, WeightsError
+from glasshouse.errors import UnknownNameError
 from glasshouse.functional.threads import one_thread
 from glasshouse.semsim import Network, Recipe, fit, save
-from glasshouse.semsim.backbones import DEFAULT, build
+from glasshouse.semsim.backbones import DEFAULT, builder
+from glasshouse.semsim.files import refuse_taken
 from glasshouse.semsim.fit import Fitted
 from glasshouse.store import Kind
 from glasshouse.studies.judgements import TEACHERS, Judgements, kind_of, read
@@ -34,9 +35,12 @@ class Lesson:
     pretrained: bool | None = None
     recipe: Recipe = field(default_factory=Recipe)
 
+    def __post_init__(self) -> None:
+        builder(self.backbone, self.pretrained)
+
     def learn(self, judgements: Judgements, progress: Progress = no_progress) -> tuple[Network, Fitted]:
         """A network that was trained on some judgements, and how that went."""
-        network = build(self.backbone, pretrained=self.pretrained, seed=self.recipe.seed)
+        network = builder(self.backbone, self.pretrained)(self.recipe.seed)
         judged = taught(judgements, values(judgements), self.recipe)
         return network, fit(network, judged, self.recipe, progress=progress)
 
@@ -82,8 +86,7 @@ def train(
     progress: Progress = no_progress,
 ) -> Trained:
     """Train a network on the judgements of studies and write it to a file, which must not be there."""
-    if file.exists():
-        raise WeightsError(f"{file} is there already: choose another name or move it away.")
+    refuse_taken(file)
     judgements = teachers(studies, judges, leave_out)
     with one_thread():
         network, fitted = lesson.learn(judgements, progress)
