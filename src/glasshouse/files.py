@@ -104,9 +104,9 @@ def sole_owner(folder: Path, option: str = "--out") -> AbstractContextManager[No
     return _held(folder, folder / LOCK, option)
 
 
-def sole_user(file: Path) -> AbstractContextManager[None]:
+def sole_user(file: Path, option: str = "--store") -> AbstractContextManager[None]:
     """Hold a file for this process alone, whatever folder it lies in; a second run on it is refused."""
-    return _held(file, file.with_name(f".{file.name}{LOCK}"), "--store")
+    return _held(file, file.with_name(f".{file.name}{LOCK}"), option)
 
 
 @contextmanager

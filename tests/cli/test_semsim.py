@@ -14,6 +14,7 @@ from glasshouse.cli.main import app
 from glasshouse.errors import GlasshouseError
 from glasshouse.studies import judging, teaching
 from glasshouse.studies.pictures import to_pixels, to_png
+from glasshouse.studies.semsim import Lesson
 
 
 def invoke(*words: object):
@@ -56,6 +57,19 @@ def test_train_says_whose_judgements_and_overwrites_nothing(studies, tmp_path):
         invoke("train", *studies, "--out", tmp_path / "b.safetensors", "--judges", "human")
 
 
+def test_train_writes_nothing_over_anything(studies, tmp_path, monkeypatch):
+    monkeypatch.setattr(Lesson, "learn", lambda *anything: pytest.fail("it was trained"))
+    with pytest.raises(GlasshouseError, match=r"net\.png does not end in \.safetensors"):
+        invoke("train", *studies, "--out", tmp_path / "net.png")
+    (tmp_path / "own.png").write_bytes(b"precious")
+    with pytest.raises(GlasshouseError, match=r"own\.png is there already"):
+        invoke("train", *studies, "--out", tmp_path / "own.safetensors", "--backbone", "lenet")
+    assert (tmp_path / "own.png").read_bytes() == b"precious"
+    with pytest.raises(GlasshouseError, match=r"Cannot write to .*own\.png \(File exists\): choose another --out"):
+        invoke("train", *studies, "--out", tmp_path / "own.png" / "own.safetensors", "--backbone", "lenet")
+    assert [path.name for path in tmp_path.iterdir()] == ["own.png"]
+
+
 def test_score_in_three_forms(tmp_path, photos):
     for name, images in (("truth", photos), ("guess", photos.flip(3))):
         (tmp_path / name).mkdir()
@@ -93,6 +107,36 @@ def test_evaluate_and_ablate_write_pictures(studies, tmp_path):
         invoke("evaluate", *common, "--axes", "colour")
     with pytest.raises(GlasshouseError, match="no list of numbers"):
         invoke("ablate", *common, "--margins", "wide")
+
+
+def test_what_is_asked_for_is_looked_at_before_the_first_training(studies, monkeypatch):
+    monkeypatch.setattr(Lesson, "learn", lambda *anything: pytest.fail("it was trained"))
+    for words, said in (
+        (("evaluate", "--metrics", "psnrr"), "Unknown metric 'psnrr'"),
+        (("evaluate", "--backbone", "lenett"), "backbone=lenett is not known"),
+        (("ablate", "--backbones", "lenet,lenett"), "backbone=lenett is not known"),
+        (("ablate", "--sizes", "nan"), "sizes=nan is no list of whole numbers"),
+        (("ablate", "--sizes=-3"), "sizes=-3 is out of range"),
+        (("ablate", "--sizes", "", "--backbones", "", "--losses", "", "--margins", ""), "nothing to try"),
+    ):
+        with pytest.raises(GlasshouseError, match=said):
+            invoke(*words, *studies)
+
+
+def test_an_ablation_that_is_cut_short_keeps_what_it_found(studies, tmp_path, monkeypatch):
+    learn, lessons = Lesson.learn, []
+
+    def interrupted(self, some):
+        lessons.append(self)
+        if len(lessons) > 1:
+            raise OSError("power cut")
+        return learn(self, some)
+
+    monkeypatch.setattr(Lesson, "learn", interrupted)
+    tried = ("--sizes", "", "--backbones", "lenet,lenet", "--losses", "", "--margins", "", "--out", tmp_path)
+    with pytest.raises(OSError, match="power cut"):
+        invoke("ablate", *studies, "--epochs", 1, *tried)
+    assert len(json.loads((tmp_path / "ablation.json").read_text())["rows"]) == 1
 
 
 def test_judge_tells_what_judges_can_do(studies, monkeypatch):

@@ -61,17 +61,23 @@ def train(
 ) -> None:
     """Train SemSim on the judgements of studies, and write it with a plot of how far its probability can be trusted."""
     from glasshouse.cli.screen import PER_CENT, counting
-    from glasshouse.files import write_atomic
+    from glasshouse.errors import SettingError
+    from glasshouse.files import sole_user, write_atomic
     from glasshouse.reports.semsim import draw_reliability
+    from glasshouse.semsim.files import refuse_taken
     from glasshouse.studies.semsim import Lesson, recipe
     from glasshouse.studies.semsim import train as run
 
+    if out.suffix != ".safetensors":
+        raise SettingError(f"{out} does not end in .safetensors: weights are written in that format only.")
+    picture = out.with_suffix(".png")
     lesson = Lesson(
         backbone=backbone,
         pretrained=pretrained,
         recipe=recipe(preset, loss=loss, margin=margin, epochs=epochs, lr=lr, seed=seed),
     )
-    with counting("training", PER_CENT) as advance:
+    with sole_user(out, "--out"), counting("training", PER_CENT) as advance:
+        refuse_taken(out, picture)
         trained = run(
             studies,
             out,
@@ -80,9 +86,8 @@ def train(
             leave_out=leave_out or (),
             progress=lambda share: advance(100 * share, 100),
         )
-    fitted = trained.fitted
-    picture = out.with_suffix(".png")
-    write_atomic(picture, draw_reliability(fitted.predicted.numpy(), fitted.judged.numpy()))
+        fitted = trained.fitted
+        write_atomic(picture, draw_reliability(fitted.predicted.numpy(), fitted.judged.numpy(), fitted.owners.numpy()))
     print(f"Judges: {trained.judges}. Data sets: {', '.join(trained.datasets)}.")
     print(
         f"{fitted.guesses} guesses of {fitted.originals} originals, decoys among them; epoch {fitted.epochs} was best: "
