@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
 
 from glasshouse import checks
-from glasshouse.semsim.files import load, shipped
+from glasshouse.semsim.files import SHIPPED, load
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
 
 allow_cpu_torchvision()
@@ -36,13 +36,19 @@ class SemSimMetric(Metric):
     def __init__(self, file: Path | None = None, reduction: Literal["mean", "none"] = "mean") -> None:
         super().__init__()
         checks.one_of("reduction", reduction, ("mean", "none"))
-        self.network = shipped() if file is None else load(file)
+        self.network = load(SHIPPED if file is None else file)  # its own: a move to another device is nobody else's
         self.reduction = reduction
         if reduction == "mean":
             self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
             self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
         else:
             self.add_state("values", [], dist_reduce_fx="cat")
+
+    def train(self, mode: bool = True) -> Self:
+        """As every module, but the network inside has been trained and stays in eval mode."""
+        super().train(mode)
+        self.network.eval()
+        return self
 
     def update(self, truth: Tensor, guess: Tensor) -> None:
         """Take in some more pairs (N, C, H, W) in [0, 1]."""

@@ -1,0 +1,27 @@
+"""SemSim in torchmetrics: a network of its own that a module around it neither trains nor takes from others."""
+
+from __future__ import annotations
+
+import torch
+
+from glasshouse.semsim import Embedding, save, shipped
+from glasshouse.semsim.torchmetric import SemSimMetric
+
+
+def test_inside_a_module_that_is_trained_nothing_changes(tmp_path, photos):
+    save(Embedding("resnet18", 32), tmp_path / "own.safetensors")
+    metric = SemSimMetric(tmp_path / "own.safetensors", reduction="none")
+    before = {name: value.clone() for name, value in metric.network.state_dict().items()}
+    metric.update(photos, photos.flip(0))
+    module = torch.nn.ModuleDict({"metric": metric}).train()
+    module["metric"].update(photos, photos.flip(0))
+    assert metric.training
+    assert torch.equal(*metric.compute().chunk(2))
+    after = metric.network.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+def test_what_becomes_of_one_metric_is_nobody_elses():
+    metric = SemSimMetric().set_dtype(torch.float64)
+    assert metric.network.calibration.dtype == torch.float64
+    assert shipped().calibration.dtype == SemSimMetric().network.calibration.dtype == torch.float32
