@@ -78,3 +78,9 @@ def test_ranges_and_choices():
     ):
         with pytest.raises(SettingError, match="x="):
             call()
+
+
+def test_names_that_cannot_be_printed():
+    checks.printable("folder", ["plain.png", "Grüße 雪.png"])
+    with pytest.raises(DataError, match=r"folder: the name 'a\\x1b\[2J' holds characters that cannot be printed"):
+        checks.printable("folder", ["plain.png", "a\x1b[2J"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, SupportsIndex
 
@@ -46,6 +46,13 @@ def one_of(name: str, value: str, choices: Collection[str]) -> None:
     """Refuse a setting that is not one of the choices."""
     if value not in choices:
         raise SettingError(f"{name}={value} is not known: use one of {', '.join(choices)}.")
+
+
+def printable(where: object, names: Iterable[str]) -> None:
+    """Refuse names that would do something to a terminal."""
+    for name in names:
+        if not name.isprintable():
+            raise DataError(f"{where}: the name {name[:40]!r} holds characters that cannot be printed: rename it.")
 
 
 def images(name: str, value: Tensor) -> None:

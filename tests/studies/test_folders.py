@@ -48,6 +48,15 @@ def test_mismatched_folders_are_refused_with_what_is_missing(folders, tmp_path):
         score_folders(tmp_path / "nowhere", guess)
 
 
+@pytest.mark.parametrize("name", ["a\x1b[2J\n.png", "a\udcff.png"])
+def test_names_that_would_do_something_to_a_terminal_are_refused(folders, name):
+    for folder in folders:
+        (folder / "0.png").rename(folder / name)
+    with pytest.raises(DataError, match="characters that cannot be printed") as refused:
+        score_folders(*folders)
+    assert str(refused.value).isprintable()
+
+
 def test_grey_against_colour(folders):
     truth, guess = folders
     for file in guess.iterdir():

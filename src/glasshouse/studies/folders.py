@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from glasshouse import checks
 from glasshouse.data.images import SUFFIXES, read_image
 from glasshouse.errors import DataError
 from glasshouse.metrics.semsim import SemSim
@@ -59,4 +60,5 @@ def _pictures(folder: Path) -> set[str]:
     found = {path.name for path in folder.iterdir() if path.is_file() and path.suffix.lower() in SUFFIXES}
     if not found:
         raise DataError(f"{folder} holds no pictures: give a folder of {', '.join(sorted(SUFFIXES))}.")
+    checks.printable(folder, sorted(found))
     return found
