@@ -59,6 +59,10 @@ def test_the_trunk_is_not_trained():
     assert trained == {"weights", "head.weight", "balance"}
 
 
+def test_every_network_says_how_it_is_measured():
+    assert Network.__abstractmethods__ == {"features", "measure"}
+
+
 def test_sizes_and_backbones_that_cannot_be():
     with pytest.raises(SettingError, match="size"):
         Perceptual(4)

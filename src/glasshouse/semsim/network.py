@@ -81,9 +81,9 @@ class Network(nn.Module, ABC):
             return self.prepare(images[places])
         return torch.cat([self.prepare(images[place][None]) for place in places.tolist()])
 
+    @abstractmethod
     def measure(self, originals: Images, guesses: Images, owners: Tensor) -> Callable[[Tensor], Tensor]:
         """A function that gives the distances of the guesses at some places to their originals, for training."""
-        return lambda places: self.distances(self.some(originals, owners[places]), self.some(guesses, places))
 
     def probabilities(self, distances: Tensor) -> Tensor:
         """How likely a judge recognises pairs at these distances."""
@@ -103,7 +103,7 @@ class Embedding(Network):
         _without_classifier(self.network)
 
     def measure(self, originals: Images, guesses: Images, owners: Tensor) -> Callable[[Tensor], Tensor]:
-        """The same with each original looked at once, however many guesses it has."""
+        """As its base says; each original is looked at once, however many guesses it has."""
 
         def distances(places: Tensor) -> Tensor:
             own, back = owners[places].unique(return_inverse=True)
@@ -245,7 +245,7 @@ class Perceptual(Network):
         return counts.repeat_interleave(counts)
 
     def measure(self, originals: Images, guesses: Images, owners: Tensor) -> Callable[[Tensor], Tensor]:
-        """As its base, from what the frozen trunk saw once of every pair: an epoch takes a moment then."""
+        """As its base says, from what the frozen trunk saw once of every pair: an epoch takes a moment then."""
         seen = self.evidence(originals, guesses, owners)
         return lambda places: self.from_evidence(Evidence(*(part[places] for part in seen.parts())))
 
