@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from PIL import Image
 
+from glasshouse.reports.drawing import png
 from glasshouse.reports.view import with_interval
 from glasshouse.studies.adaptive import SHOWN
 from glasshouse.studies.shuffled import IN_THE_SET
@@ -116,7 +116,7 @@ def draw_tradeoff(rows: Sequence[JSON]) -> bytes:
         axes.set_xlim(-0.05, 1.05)
         axes.grid(alpha=0.3)
     figure.axes[0].set_ylabel("accuracy on protected test images")
-    return _png(figure)
+    return png(figure, dpi=90)
 
 
 def _point(axes: Any, leak: JSON, accuracy: JSON, name: str) -> None:
@@ -151,10 +151,4 @@ def draw_pictures(directory: Path, rows: Sequence[tuple[JSON, str]], images: int
         axes.set_axis_off()
         text = "private" if name == "original" else f"{variant}\n{HEADS[name]}".replace(":", ":\n")
         axes.text(-0.01, 0.5, text, transform=axes.transAxes, ha="right", va="center", fontsize=8)
-    return _png(figure)
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=90, facecolor="white")
-    return buffer.getvalue()
+    return png(figure, dpi=90)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.files import write_atomic
+from glasshouse.reports.drawing import png
 from glasshouse.studies.correlation import Correlation, Difference, MetricResult
 from glasshouse.types import Interval
 
@@ -122,7 +122,7 @@ def draw_matrix(found: Correlation) -> bytes:
                 axes.set_facecolor(colormaps["PuOr"](0.5 + tau / 2.5))
                 _write(axes, f"$\\rho$ = {rho:.2f}\n$\\tau$ = {tau:.2f}", fontsize=10)
     figure.suptitle("Ranks of models by two metrics", fontsize=11)
-    return _png(figure)
+    return png(figure)
 
 
 def draw_scatter(found: Correlation, whose: str = "people") -> bytes:
@@ -142,7 +142,7 @@ def draw_scatter(found: Correlation, whose: str = "people") -> bytes:
         axes.set_axis_off()
     for line in grid:
         line[0].set_ylabel(f"recognised by {whose}")
-    return _png(figure)
+    return png(figure)
 
 
 def _grid(lines: int, columns: int, side: float) -> tuple[Any, Any]:
@@ -159,9 +159,3 @@ def _ranks(values: Sequence[float]) -> Any:
 
 def _write(axes: Any, text: str, **style: Any) -> None:
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes, **style)
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100, facecolor="white")
-    return buffer.getvalue()
