@@ -21,21 +21,26 @@ from glasshouse.functional.intervals import share_interval
 from glasshouse.metrics import create
 from glasshouse.reports.semsim import draw_ablation, draw_contradictions, draw_judged
 from glasshouse.store import Location, Store
-from glasshouse.studies.judgements import TESTERS, Judgements, kind_of, read
+from glasshouse.studies.evaluation import learned
+from glasshouse.studies.judgements import Judgements, kind_of
 from glasshouse.studies.measuring import measured
 from glasshouse.studies.ordering import contradictions, orderings
 from glasshouse.studies.reading import read_grid
 from glasshouse.studies.semsim import whose
+from glasshouse.studies.voted import by_testers
 
 RESULTS = FOLDER / "semsim-study.json"
 PAGE = FOLDER / "semsim.md"
 METRICS = ("psnr", "mse", "ssim", "lpips")
+
+
+def subject(row: dict) -> tuple[str, ...]:
+    """A data set and its attacks, whatever their settings: what was found with others is found anew."""
+    return (row["dataset"], *(spec.partition(":")[0] for spec in row["attacks"]))
+
+
 #: What a row is about.
-NAMED = {
-    "targets": itemgetter("dataset", "attacks"),
-    "recognised": itemgetter("dataset", "attacks"),
-    "tests": itemgetter("axis", "left_out"),
-}
+NAMED = {"targets": subject, "recognised": subject, "tests": itemgetter("axis", "left_out")}
 
 
 def export(evaluations: list[Path], studies: list[Path]) -> None:
@@ -123,12 +128,10 @@ def targets(study: Path) -> list[dict]:
 
 def judged(study: Path) -> Judgements | None:
     """The judgements by which a study is tested; None where there are none yet."""
-    kind = kind_of([study], None)
     try:
-        found = read([study], kind, None if kind == "human" else TESTERS)
+        return learned(by_testers([study], kind_of([study], None)))
     except DataError:
         return None
-    return found.only(lambda guess: guess.attacked)
 
 
 def recognised(study: Path) -> list[dict]:

@@ -13,7 +13,10 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def value(found: dict, name: str) -> str:
     """A figure with its interval, whose ends may be unknown."""
-    if found.get(name) is None:
-        return "n/a"
-    ends = ("n/a" if found[f"{name}_{end}"] is None else f"{found[f'{name}_{end}']:.3f}" for end in ("low", "high"))
-    return f"{found[name]:.3f} [{', '.join(ends)}]"
+    shown = [_rounded(found.get(key)) for key in (name, f"{name}_low", f"{name}_high")]
+    return "n/a" if found.get(name) is None else "{} [{}, {}]".format(*shown)
+
+
+def _rounded(number: float | None) -> str:
+    """A number with three digits behind the point; what is 0 to the eye has no sign."""
+    return "n/a" if number is None else f"{round(number, 3) + 0.0:.3f}"

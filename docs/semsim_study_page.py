@@ -47,7 +47,7 @@ NOBODY = (
     "**No person judged here**: classifiers stand in for people, and those that test never teach. What the paper "
     "prints is about people."
 )
-LEARNED = (
+TARGETS = (
     "Accuracy on test images, over all networks and checkpoints. A network has learned enough for a target where it is "
     f"right {LEARNED} times as often as chance; the column *enough* counts those checkpoints."
 )
@@ -56,7 +56,8 @@ DEVIATIONS = (
     "network and CAFE one that is cut over workers, so that each attacks fourteen variants of its own."
 )
 SEEN = (
-    "Reconstructions that more than half of the testing judges recognise, with Wilson's interval. A ranking means "
+    "Reconstructions that more than half of the testing judges recognise, with Wilson's interval, through networks "
+    "that have learned enough. A ranking means "
     f"little unless {SHARES[0]:.0%} to {SHARES[1]:.0%} are recognised: the column *within*."
 )
 SIGNED = (
@@ -170,7 +171,7 @@ def page(found: dict) -> str:
     """The page of results."""
     lines = [
         *introduction(found),
-        *("## What was attacked", "", LEARNED, "", *table(TRAINED, learned(found["targets"])), "", DEVIATIONS, ""),
+        *("## What was attacked", "", TARGETS, "", *table(TRAINED, learned(found["targets"])), "", DEVIATIONS, ""),
         *("## What judges recognised", "", SEEN, "", *table(RECOGNISED, shown(found["recognised"])), ""),
     ]
     for axis, title in TABLES.items():

@@ -79,7 +79,10 @@ def test_parts_of_the_study_add_up(pages):
     merged = importlib.import_module("generate_semsim_study").merged
     first = study(outcome("cifar100"), outcome("orl_faces", 60)) | {"ablation": {"rows": [1]}}
     second = study(outcome("cifar100", 60), outcome("dlg", 60, axis="attack"), left=0)
+    for row in (*second["targets"], *second["recognised"]):
+        row["attacks"] = ["invgrad:steps=800"]  # settings were changed since
     whole = merged(merged({}, first), second)
     assert [test["left_out"] for test in whole["tests"] if test["correlation"]] == ["cifar100", "orl_faces", "dlg"]
     assert [row["left"] for row in whole["targets"]] == [0]  # done since, in the place of the older row
+    assert len(whole["recognised"]) == 1
     assert whole["ablation"] == {"rows": [1]}

@@ -105,8 +105,8 @@ def test_networks_that_have_not_learned_are_nobodys_targets(studies):
         originals=digits,
         guesses=tuple(dataclasses.replace(one, accuracy=right[one.facts["model"]]) for one in testing.guesses),
     )
-    assert {guess.facts["model"] for guess in evaluation._learned(known).guesses} == {"shut"}
-    assert len(evaluation._learned(testing).guesses) == len(testing.guesses)  # of which nobody knows
+    assert {guess.facts["model"] for guess in evaluation.learned(known).guesses} == {"shut"}
+    assert len(evaluation.learned(testing).guesses) == len(testing.guesses)  # of which nobody knows
 
 
 def test_people_may_test_what_classifiers_taught(studies, tmp_path):

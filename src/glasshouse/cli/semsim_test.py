@@ -42,7 +42,6 @@ def evaluate(
     """Train without each data set, attack and model in turn, and test on what was left out."""
     from glasshouse import checks
     from glasshouse.cli.screen import counting
-    from glasshouse.metrics import create
     from glasshouse.reports.semsim import EVALUATED, evaluation_rows, write_evaluation
     from glasshouse.studies import evaluation
     from glasshouse.studies.voted import METRICS
@@ -52,8 +51,6 @@ def evaluate(
         checks.one_of("axes", axis, tuple(evaluation.AXES))
     lesson = _lesson(backbone, preset, loss, epochs, seed)
     beside = METRICS if metrics is None else listed(metrics)
-    for metric in beside:
-        create(metric)  # a name that nobody knows is refused before anything is trained
     with counting("evaluating", "trainings") as advance:
         found = evaluation.evaluate(
             studies,

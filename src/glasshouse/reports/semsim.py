@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from torch import Tensor
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import Array, mean_interval
 from glasshouse.reports.correlation import number, write_figures
+from glasshouse.reports.drawing import png
 from glasshouse.studies.evaluation import Evaluation
 from glasshouse.studies.ordering import Contradiction, Ordering
 from glasshouse.types import JSON
@@ -57,7 +57,7 @@ def draw_reliability(predicted: Array, judged: Array, owners: Array) -> bytes:
     above.set(ylabel="recognised by judges", xlim=(0, 1), ylim=(0, 1))
     below.hist(predicted, bins=BINS, range=(0, 1), color="C0")
     below.set(xlabel="probability that SemSim gives", ylabel="guesses")
-    return _png(figure)
+    return png(figure)
 
 
 def draw_order(shown: Ordering) -> bytes:
@@ -74,7 +74,7 @@ def draw_order(shown: Ordering) -> bytes:
             seen = bool(shown.recognised[place])
             _picture(axes, shown.guesses[place], f"{scores[place]:.3g}", "green" if seen else None)
     figure.suptitle("Best to worst; in a green frame: recognised by the judges", fontsize=9)
-    return _png(figure)
+    return png(figure)
 
 
 def draw_judged(shown: Sequence[Ordering]) -> bytes:
@@ -91,7 +91,7 @@ def draw_judged(shown: Sequence[Ordering]) -> bytes:
             seen = bool(one.recognised[place])
             _picture(axes, one.guesses[place], f"{one.psnr[place]:.1f} dB", "green" if seen else "red")
     figure.suptitle("By PSNR, best to worst; recognised by the judges: green, not: red", fontsize=9)
-    return _png(figure)
+    return png(figure)
 
 
 def draw_contradictions(shown: Sequence[Contradiction]) -> bytes:
@@ -104,7 +104,7 @@ def draw_contradictions(shown: Sequence[Contradiction]) -> bytes:
         _picture(line[0], one.original, "original")
         for axes, guess, share, words in zip(line[1:], one.guesses, one.shares, said, strict=True):
             _picture(axes, guess, f"recognised by {share:.0%}\n{words}")
-    return _png(figure)
+    return png(figure)
 
 
 def _picture(axes: Any, picture: Tensor, title: str, frame: str | None = None) -> None:
@@ -134,7 +134,7 @@ def draw_ablation(rows: Sequence[JSON]) -> bytes:
         axes.set(title=panel, ylim=(0, 1.05))
         axes.grid(alpha=0.3)
         axes.legend()
-    return _png(figure)
+    return png(figure)
 
 
 def ablation_rows(rows: Sequence[JSON]) -> list[list[str]]:
@@ -184,9 +184,3 @@ def write_evaluation(found: Evaluation, folder: Path) -> None:
             write_figures(test.found, room, whose)
             for place, shown in enumerate(test.orderings):
                 write_atomic(room / f"order-{place}.png", draw_order(shown))
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100, facecolor="white")
-    return buffer.getvalue()

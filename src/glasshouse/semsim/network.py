@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -202,27 +202,37 @@ class Perceptual(Network):
 
         Of vectors a and b, |a/|a| - b/|b||^2 = (|a - b|^2 - (|a| - |b|)^2) / (|a| |b|): 0 exactly for equal ones.
         """
-        first, second = self._parts(truth), self._parts(guess)
-        own, other = _length(first), _length(second)
-        between = _length([one.sub_(two) for one, two in zip(first, second, strict=True)])
-        return ((between.square() - (own - other).square()) / (own * other)).clamp_min(0).sqrt()
+        pairs = zip(self._parts(truth), self._parts(guess), strict=True)
+        # the difference last, for it is written over the first
+        lengths = [torch.stack([_length(one), _length(two), _length(one.sub_(two))]) for one, two in pairs]
+        own, other, between = torch.stack(lengths).norm(dim=0)
+        found: Tensor = ((between.square() - (own - other).square()) / (own * other)).clamp_min(0).sqrt()
+        return found
 
-    def _parts(self, images: Tensor) -> list[Tensor]:
-        """What stands in the vectors, (N, channels, places) each: every layer, and last the semantic head."""
-        layers = self.layers(self.prepare(images))
+    def _parts(self, images: Tensor) -> Iterator[Tensor]:
+        """What stands in the vectors, (N, channels, places) each: every layer, and last the semantic head.
+
+        One at a time: to have memory for all of them takes longer than the arithmetic.
+        """
+        shown = self.prepare(images)
+        scales = iter(self.importance().sqrt().split(self.channels))
+        for side in SIDES:
+            yield _scaled(structure(shown, side), next(scales))
+        layers = self._seen(shown)
         summary = self.semantic(self.summary(layers))[:, :, None]
-        scales = self.importance().sqrt().split(self.channels)
-        local = [
-            layer.mul_((scale / layer.shape[2] ** 0.5)[:, None]) for layer, scale in zip(layers, scales, strict=True)
-        ]
-        return [*local, summary]
+        for layer, scale in zip(layers, scales, strict=True):
+            yield _scaled(layer, scale)
+        yield summary
 
     def layers(self, images: Tensor) -> list[Tensor]:
         """Of every layer (N, channels, places), each place of unit length at most."""
+        return [*(structure(images, side) for side in SIDES), *self._seen(images)]
+
+    def _seen(self, images: Tensor) -> list[Tensor]:
+        """Those of the trunk alone."""
         # with channels innermost the trunk's pooling takes a tenth of the time
         shown = ((images - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
-        found = [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk(shown)]
-        return [*(structure(images, side) for side in SIDES), *found]
+        return [F.normalize(layer.flatten(2), dim=1) for layer in self.trunk(shown)]
 
     def summary(self, layers: list[Tensor]) -> Tensor:
         """The last layer in a few places only, (N, D), for the semantic head to read."""
@@ -304,9 +314,14 @@ def _haze(size: int) -> Tensor:
     return F.conv1d(places, _bell(sigma, reach)[None, None])[:, 0].T.contiguous()
 
 
-def _length(parts: Sequence[Tensor]) -> Tensor:
-    """Lengths (N,) of vectors that stand in parts (N, channels, places)."""
-    lengths: Tensor = torch.stack([torch.linalg.vector_norm(part, dim=(1, 2)) for part in parts]).norm(dim=0)
+def _scaled(layer: Tensor, scale: Tensor) -> Tensor:
+    """A layer (N, channels, places) with its channels weighed, averaged over places in the end; in place."""
+    return layer.mul_((scale / layer.shape[2] ** 0.5)[:, None])
+
+
+def _length(part: Tensor) -> Tensor:
+    """Lengths (N,) of vectors (N, channels, places)."""
+    lengths: Tensor = torch.linalg.vector_norm(part, dim=(1, 2))
     return lengths
 
 

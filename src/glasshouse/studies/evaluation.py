@@ -18,6 +18,7 @@ from glasshouse import data
 from glasshouse.errors import DataError, GlasshouseError
 from glasshouse.functional.intervals import Array
 from glasshouse.functional.threads import one_thread
+from glasshouse.metrics import create
 from glasshouse.semsim import Network
 from glasshouse.store import Kind
 from glasshouse.studies.correlation import Correlation, correlation
@@ -127,6 +128,8 @@ def evaluate(
 
     ``lessons`` are further studies to learn from, but for what is left out; ``judges`` are those who test.
     """
+    for name in metrics:
+        create(name)  # one that is not there is said before anything is trained
     teaching, testing = panels(studies, lessons, judges)
     splits = [(axis, value) for axis in axes for value in _values(testing, axis) if _others(teaching, axis, value)]
     if not splits:
@@ -155,7 +158,7 @@ def without(
     tested = {original.pixels for original in every.originals} if axis == DATA_SET else set()
     known = {place for place, original in enumerate(teaching.originals) if original.pixels in tested}
     rest = teaching.only(lambda guess: AXES[axis](teaching, guess) != value and guess.owner not in known)
-    left = _learned(every)
+    left = learned(every)
     amounts = len(rest.originals), len(rest.guesses), _models(every) - _models(left), len(left.originals)
     missing: dict[str, str] = {}
     try:
@@ -173,7 +176,7 @@ def without(
     return Evaluated(axis, value, *amounts, found, missing, orderings=shown)
 
 
-def _learned(judgements: Judgements) -> Judgements:
+def learned(judgements: Judgements) -> Judgements:
     """Without what was made through networks that are hardly better than chance, where that is known."""
     least = {dataset: _least_accuracy(dataset) for dataset in judgements.datasets}
     return judgements.only(

@@ -10,12 +10,13 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from glasshouse import checks
 from glasshouse.errors import DataError
 from glasshouse.functional.intervals import Array
 
@@ -56,11 +57,11 @@ class VoteTable:
 def read_votes(path: Path) -> VoteTable:
     """Read a CSV file of votes; anything that is not one is refused with the line and the column."""
     cells = read_columns(path)
-    _refuse_unprintable(path, cells)
+    checks.printable(path, cells)
     for needed in (MODEL, TRUTH):
         if needed not in cells:
             raise DataError(f"{path} has no column '{needed}': its columns are {', '.join(cells)}.")
-    _refuse_unprintable(path, cells[MODEL])
+    checks.printable(path, cells[MODEL])
     annotators = tuple(name for name in cells if ANNOTATOR.fullmatch(name))
     if not annotators:
         raise DataError(f"{path} has no votes: give columns annot1, annot2 and so on.")
@@ -131,13 +132,6 @@ def _numbered(names: list[str] | tuple[str, ...]) -> tuple[tuple[str, ...], Arra
     """Distinct names in the order in which they come, and the number of each."""
     known = {name: place for place, name in enumerate(dict.fromkeys(names))}
     return tuple(known), np.array([known[name] for name in names])
-
-
-def _refuse_unprintable(path: Path, names: Iterable[str]) -> None:
-    """Refuse names that would do something to a terminal."""
-    for name in names:
-        if not name.isprintable():
-            raise DataError(f"{path}: the name {name[:40]!r} holds characters that cannot be printed: rename it.")
 
 
 def _refuse_copies(
