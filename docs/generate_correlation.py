@@ -76,7 +76,7 @@ def sentences(found: dict) -> list[str]:
         sure = [
             f"{one['first']} and {one['second']} ({one[name]:+.3f})"
             for one in found["differences"]
-            if one[f"{name}_low"] > 0 or one[f"{name}_high"] < 0
+            if one[f"{name}_low"] is not None and (one[f"{name}_low"] > 0 or one[f"{name}_high"] < 0)
         ]
         told.append(
             f"Differences between metrics in {words} whose interval leaves out 0, of {len(found['differences'])}: "
