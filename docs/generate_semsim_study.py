@@ -9,15 +9,17 @@ or attacks only: what is kept of others stays, and the page says what is missing
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from operator import itemgetter
 from pathlib import Path
 
+from generate_semsim import differences
 from semsim_study_page import DATASETS, FOLDER, PICTURE, page
 
 from glasshouse import data
 from glasshouse.errors import DataError
-from glasshouse.functional.intervals import share_interval
+from glasshouse.functional.intervals import mean_interval
 from glasshouse.metrics import create
 from glasshouse.reports.semsim import draw_ablation, draw_contradictions, draw_judged
 from glasshouse.store import Location, Store
@@ -36,7 +38,8 @@ METRICS = ("psnr", "mse", "ssim", "lpips")
 
 def subject(row: dict) -> tuple[str, ...]:
     """A data set and its attacks, whatever their settings: what was found with others is found anew."""
-    return (row["dataset"], *(spec.partition(":")[0] for spec in row["attacks"]))
+    specs = (spec.rpartition("| ")[2] for spec in row["attacks"])  # some are for one model only
+    return (row["dataset"], *sorted({spec.partition(":")[0] for spec in specs}))
 
 
 #: What a row is about.
@@ -85,7 +88,10 @@ def _tests(folder: Path) -> list[dict]:
         if correlation is not None:
             one = {key: value for key, value in correlation.items() if not isinstance(value, (dict, list))}
             metrics = {name: dict(metric, means=None) for name, metric in correlation["metrics"].items()}
-            test = test | {"correlation": one | {"metrics": metrics, "models": len(correlation["recognised"])}}
+            less = {other: difference for _, other, difference in differences({"tests": [test]})}
+            test = test | {
+                "correlation": one | {"metrics": metrics, "models": len(correlation["recognised"]), "ahead": less}
+            }
         kept.append(test | {"teachers": found["teachers"], "testers": found["testers"]})
     return kept
 
@@ -135,18 +141,20 @@ def judged(study: Path) -> Judgements | None:
 
 
 def recognised(study: Path) -> list[dict]:
-    """Of each data set of a study: how many reconstructions more than half of the judges recognised."""
+    """Of each data set of a study: the share of votes that recognised what attacks made, with an interval."""
     found = judged(study)
     rows = []
     for dataset in read_grid(study).datasets if found is not None else ():
         some = found.only(lambda guess, dataset=dataset: found.dataset_of(guess) == dataset)
         if some.guesses:
-            hits = sum(guess.share > 0.5 for guess in some.guesses)
-            share = share_interval(hits, len(some.guesses))
+            votes = (
+                [guess.share for guess in some.guesses if guess.owner == own] for own in range(len(some.originals))
+            )
+            share = mean_interval([statistics.mean(one) for one in votes], within=(0, 1))
             attack = sorted({str(guess.facts["attack"]) for guess in some.guesses})
             rows.append(
                 {"dataset": dataset, "attacks": attack, "judges": whose(some), "originals": len(some.originals)}
-                | {"share": share.mean, "low": share.low, "high": share.high, "images": share.images}
+                | {"share": share.mean, "low": share.low, "high": share.high, "images": len(some.guesses)}
             )
     return rows
 

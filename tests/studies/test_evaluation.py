@@ -11,7 +11,7 @@ from tests.judged_study import make_studies, make_study, vote
 
 from glasshouse.errors import DataError, WeightsError
 from glasshouse.semsim import Recipe
-from glasshouse.studies import evaluation, teaching, voted
+from glasshouse.studies import evaluation, ordering, teaching, voted
 from glasshouse.studies.evaluation import evaluate, panels
 from glasshouse.studies.judgements import read
 from glasshouse.studies.ordering import contradictions, orderings
@@ -129,6 +129,15 @@ def test_orders_that_differ_are_shown(studies):
     assert first.recognised.any()
     assert not first.recognised.all()
     assert len(first.guesses) == 8
+
+
+def test_orders_show_both_kinds(studies, monkeypatch):
+    monkeypatch.setattr(ordering, "MOST", 2)  # the best and the worst by PSNR
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 2"])
+    psnr = np.array([float(guess.hits["inception_v3 lineup 2"]) for guess in some.guesses])
+    assert all(one.recognised.tolist() == [False, True] for one in orderings(some, psnr, -psnr))
+    middle = np.where(psnr == 1, 0.5, np.arange(len(psnr)) % 2)  # those recognised are neither
+    assert orderings(some, middle, -middle) == ()
 
 
 def test_metrics_that_contradict_judges_are_shown(studies):

@@ -28,14 +28,14 @@ class Ordering:
 
 
 def orderings(judgements: Judgements, psnr: Array, semsim: Array, count: int = SHOWN) -> tuple[Ordering, ...]:
-    """The originals that both metrics order most differently, of those that were recognised in some guesses only."""
+    """The originals that both metrics order most differently, of those recognised in some only of what is shown."""
     owners = judgements.owners.numpy()
     seen = np.array([guess.share > HALF for guess in judgements.guesses])
     found = []
     for owner in np.unique(owners):
         rows = np.flatnonzero(owners == owner)
+        rows = _spread(rows[np.argsort(psnr[rows], kind="stable")])
         if seen[rows].any() and not seen[rows].all():
-            rows = _spread(rows[np.argsort(psnr[rows], kind="stable")])
             found.append((_turned(psnr[rows], semsim[rows]), int(owner), rows))
     found.sort(key=lambda one: (-one[0], one[1]))
     return tuple(
