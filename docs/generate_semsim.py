@@ -192,7 +192,8 @@ def viewer() -> list[str]:
         f"interval; last, by how much SemSim is ahead of {RIVAL}. *Semsim before* is the network that "
         f"was shipped before (`{found['before']}`). Some ratings led to the choice of where the weights begin and of "
         "the haze, and flatter it; the *fresh* ones came after, on other pictures, "
-        "though of LeNet alone on other originals. 96 of those that led the choice have three grades only.",
+        "though of LeNet alone on other originals. 96 of those that led the choice have three grades only. CIFAR-100 "
+        "through trained networks is rated on originals that taught the shipped network through other reconstructions.",
         "",
         *table(["ratings", "attacked", "rated", "originals", *MEASURES, f"{OURS} less {RIVAL}"], viewed(found)),
         "",
