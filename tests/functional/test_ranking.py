@@ -170,6 +170,8 @@ def test_too_few_clusters_have_no_interval():
     assert math.isnan(few.interval.low)
     assert math.isnan(few.less(few).high)
     assert not math.isnan(informative(ranking.FEWEST_CLUSTERS, random).interval.low)
+    far = ranking.Area(0.1, np.array([0.3, -0.2, 0.4, -0.3, 0.2]), 30).less(ranking.Area(0.9, np.zeros(5), 30))
+    assert (far.low, far.mean) == (-1, pytest.approx(-0.8))
 
 
 def test_all_in_order_is_as_sure_as_a_share_of_so_many_clusters():

@@ -10,7 +10,7 @@ from glasshouse.semsim.torchmetric import SemSimMetric
 
 def test_inside_a_module_that_is_trained_nothing_changes(tmp_path, photos):
     save(Embedding("resnet18", 32), tmp_path / "own.safetensors")
-    metric = SemSimMetric(tmp_path / "own.safetensors", reduction="none")
+    metric = SemSimMetric(str(tmp_path / "own.safetensors"), reduction="none")
     before = {name: value.clone() for name, value in metric.network.state_dict().items()}
     metric.update(photos, photos.flip(0))
     module = torch.nn.ModuleDict({"metric": metric}).train()

@@ -112,7 +112,8 @@ class Area:
     def less(self, other: Area) -> Interval:
         """By how much this area is larger than another of the same images, each measured on the same clusters."""
         difference, half = self.value - other.value, _half(self.pull - other.pull)
-        return Interval(difference, difference - half, difference + half, self.images)
+        low, high = np.clip((difference - half, difference + half), -1, 1)
+        return Interval(difference, float(low), float(high), self.images)
 
 
 def area(scores: Array, chances: Array, strata: Array, clusters: Array) -> Area | None:

@@ -33,10 +33,11 @@ class SemSimMetric(Metric):
     count: Tensor
     values: list[Tensor]
 
-    def __init__(self, file: Path | None = None, reduction: Literal["mean", "none"] = "mean") -> None:
+    def __init__(self, file: str | Path | None = None, reduction: Literal["mean", "none"] = "mean") -> None:
         super().__init__()
         checks.one_of("reduction", reduction, ("mean", "none"))
-        self.network = load(SHIPPED if file is None else file)  # its own: a move to another device is nobody else's
+        # its own: a move to another device is nobody else's
+        self.network = load(SHIPPED if file is None else Path(file))
         self.reduction = reduction
         if reduction == "mean":
             self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")

@@ -15,7 +15,7 @@ from glasshouse.functional.agreement import MISSING, dawid_skene, tally
 from glasshouse.functional.intervals import Array
 from glasshouse.votes.table import ANNOTATOR, MODEL, NO_VOTE, ORIGINAL, VoteTable
 
-DIGITS = 12  # to which means are told apart
+ROUNDING = 1e-12  # of the largest mean: those that differ by less are equal
 
 #: Metrics whose columns are found by themselves, and whether their high or their low values leak.
 LEAKS_WHEN: dict[str, Literal["high", "low"]] = {
@@ -98,9 +98,12 @@ class Judged:
 
 def _means(group: Array, values: Array) -> Array:
     """The mean of (N,) values for each group; those that only rounding tells apart are equal, and so tie in ranks."""
-    found = np.bincount(group, values) / np.bincount(group)
-    largest = float(np.abs(found).max()) or 1.0
-    return np.asarray(np.round(found / largest, DIGITS) * largest)
+    found = np.asarray(np.bincount(group, values) / np.bincount(group))
+    order = np.argsort(found, kind="stable")
+    rising = found[order]
+    larger = np.append(True, np.diff(rising) > ROUNDING * np.abs(found).max())
+    found[order] = rising[np.maximum.accumulate(np.where(larger, np.arange(len(rising)), 0))]
+    return found
 
 
 def judged(table: VoteTable, judge: str) -> Judged:
