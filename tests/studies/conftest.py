@@ -6,7 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.judged_study import make_studies
 
+from glasshouse.studies import teaching
 from glasshouse.studies.audit import Running
 from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.program import carry_out
@@ -55,3 +57,15 @@ def finished(grid, tmp_path_factory) -> Path:
 def study(finished, tmp_path) -> Path:
     """A copy of the finished study."""
     return Path(shutil.copytree(finished, tmp_path / "study"))
+
+
+@pytest.fixture(scope="session")
+def studies(tmp_path_factory) -> list[Path]:
+    """Two data sets that classifiers judged; nobody changes them."""
+    return make_studies(tmp_path_factory.mktemp("judged"))
+
+
+@pytest.fixture
+def cheap_lpips(monkeypatch) -> None:
+    """What is taught looks at MSE in the place of LPIPS."""
+    monkeypatch.setattr(teaching, "SIGNS", ("mse", "ssim"))

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.judged_study import make_studies
 
 from glasshouse.errors import DataError, SettingError
 from glasshouse.semsim import Recipe
-from glasshouse.studies import evaluation, teaching
+from glasshouse.studies import evaluation
 from glasshouse.studies.ablation import Ranges, ablate
 from glasshouse.studies.semsim import Lesson
 
 QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=1, batch=8))
-
-
-@pytest.fixture(scope="module")
-def studies(tmp_path_factory):
-    return make_studies(tmp_path_factory.mktemp("judged"))
-
-
-@pytest.fixture(autouse=True)
-def cheap_lpips(monkeypatch):
-    monkeypatch.setattr(teaching, "SIGNS", ("mse", "ssim"))
+pytestmark = pytest.mark.usefixtures("cheap_lpips")
 
 
 def test_each_variant_changes_one_thing(studies):

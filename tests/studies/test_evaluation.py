@@ -7,27 +7,18 @@ import json
 
 import numpy as np
 import pytest
-from tests.judged_study import make_studies, make_study, vote
+from tests.judged_study import make_study, vote
 
 from glasshouse.errors import DataError, WeightsError
 from glasshouse.semsim import Recipe
-from glasshouse.studies import evaluation, ordering, teaching, voted
+from glasshouse.studies import evaluation, ordering, voted
 from glasshouse.studies.evaluation import evaluate, panels
 from glasshouse.studies.judgements import read
 from glasshouse.studies.ordering import contradictions, orderings
 from glasshouse.studies.semsim import Lesson
 
 QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=1, batch=8))
-
-
-@pytest.fixture(scope="module")
-def studies(tmp_path_factory):
-    return make_studies(tmp_path_factory.mktemp("judged"))
-
-
-@pytest.fixture(autouse=True)
-def cheap_lpips(monkeypatch):
-    monkeypatch.setattr(teaching, "SIGNS", ("mse", "ssim"))
+pytestmark = pytest.mark.usefixtures("cheap_lpips")
 
 
 def no_weights(images):

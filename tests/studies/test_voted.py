@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from tests.judged_study import make_studies, make_study, vote
+from tests.judged_study import make_study, vote
 
 from glasshouse.errors import DataError, GlasshouseError, WeightsError
 from glasshouse.functional.agreement import MISSING
@@ -20,11 +20,6 @@ from glasshouse.studies.judgements import read
 from glasshouse.studies.voted import Sets, by_testers, correlate, judged_by
 from glasshouse.votes.bundle import Voter, enrol
 from glasshouse.votes.items import Questions, prepare
-
-
-@pytest.fixture(scope="module")
-def studies(tmp_path_factory):
-    return make_studies(tmp_path_factory.mktemp("judged"))
 
 
 @pytest.fixture(scope="module")
