@@ -194,7 +194,7 @@ def viewer() -> list[str]:
         "the haze, and flatter it; the *fresh* ones came after, on other pictures, "
         "though of LeNet alone on other originals. 96 of those that led the choice have three grades only. The "
         "originals of all LeNet ratings, the fresh ones too, and of the 141 through ResNet20 that led the choice are "
-        "among those that taught the shipped network, if not by votes of this viewer; those of the other kinds are not.",
+        "among those that taught the shipped network, though not by this viewer's votes; those of other kinds are not.",
         "",
         *table(["ratings", "attacked", "rated", "originals", *MEASURES, f"{OURS} less {RIVAL}"], viewed(found)),
         "",
