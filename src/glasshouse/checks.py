@@ -57,6 +57,8 @@ def printable(where: object, names: Iterable[str]) -> None:
 
 def images(name: str, value: Tensor) -> None:
     """Refuse anything but a non-empty float tensor (N, C, H, W) with finite values in [0, 1]."""
+    if not hasattr(value, "is_floating_point"):  # torch is not imported for a check
+        raise DataError(f"{name} is of type {type(value).__name__}: give a tensor (torch.from_numpy makes one).")
     if value.ndim != 4 or 0 in value.shape:
         raise DataError(f"{name} has shape {tuple(value.shape)}: give a non-empty tensor (N, C, H, W).")
     if not value.is_floating_point():

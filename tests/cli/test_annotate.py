@@ -54,6 +54,7 @@ def test_importing_again_says_what_was_there(imported, tmp_path):
     printed = run("import", imported, tmp_path / "more.csv")
     assert "13 items and 39 votes" in printed
     assert "12 of these items and 36 of these votes were there already" in printed
+    assert "1 of these items were new to this study, which asked about 12 before" in printed
 
 
 def test_links_begin_as_browsers_write_it(study):
@@ -75,6 +76,11 @@ def test_export(imported, tmp_path, suffix):
     assert (tmp_path / f"out.{suffix}").stat().st_size
     assert "0 votes" in run("export", imported, tmp_path / f"out.{suffix}", "--kind", "classifier")
     assert "36 votes" in run("export", imported, tmp_path / f"out.{suffix}", "--kind", "all")
+
+
+def test_an_export_before_anything_is_asked_says_what_to_do(study, tmp_path):
+    printed = run("export", study, tmp_path / "votes.csv")
+    assert f"Nothing is asked yet: 'glasshouse annotate invite {study}'" in printed
 
 
 def test_links_are_personal_and_only_their_hashes_are_kept(study):

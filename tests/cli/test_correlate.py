@@ -45,6 +45,13 @@ def test_a_study_that_people_voted_on(tmp_path):
     assert "Metrics against people" in invoke(study, "--metrics", "psnr").output
 
 
+def test_a_study_without_votes_is_told_how_to_get_some(tmp_path):
+    with pytest.raises(
+        GlasshouseError, match=r"no human or classifier votes on pictures .* 'glasshouse annotate invite'"
+    ):
+        invoke(make_study(tmp_path / "study"), "--metrics", "psnr")
+
+
 def test_classifiers_are_not_called_people(tmp_path):
     study = make_study(tmp_path / "study")
     vote(study, ("inception_v3 lineup 2", "efficientnet_lite0 lineup 2", "inception_v3 probe 2"))

@@ -10,8 +10,10 @@ import pytest
 from tests.judged_study import make_study, vote
 from typer.testing import CliRunner
 
+from glasshouse import cli
 from glasshouse.cli.main import app
 from glasshouse.errors import GlasshouseError
+from glasshouse.semsim.files import SHIPPED, digest
 from glasshouse.studies import judging, teaching
 from glasshouse.studies.pictures import to_pixels, to_png
 from glasshouse.studies.semsim import Lesson
@@ -57,6 +59,13 @@ def test_train_says_whose_judgements_and_overwrites_nothing(studies, tmp_path):
         invoke("train", *studies, "--out", tmp_path / "b.safetensors", "--judges", "human")
 
 
+@pytest.mark.parametrize("fair", [0.0, 1.01])
+def test_a_network_that_learned_little_is_called_so(studies, tmp_path, monkeypatch, fair):
+    monkeypatch.setattr(cli.semsim, "FAIR", fair)
+    words = ("train", *studies, "--out", tmp_path / "own.safetensors", "--backbone", "lenet", "--epochs", 1)
+    assert ("little better than chance, 50%" in invoke(*words).output) == bool(fair)
+
+
 def test_train_writes_nothing_over_anything(studies, tmp_path, monkeypatch):
     monkeypatch.setattr(Lesson, "learn", lambda *anything: pytest.fail("it was trained"))
     with pytest.raises(GlasshouseError, match=r"net\.png does not end in \.safetensors"):
@@ -76,7 +85,11 @@ def test_score_in_three_forms(tmp_path, photos):
         for number, image in enumerate(images):
             (tmp_path / name / f"{number}.png").write_bytes(to_png(to_pixels(image)))
     folders = tmp_path / "truth", tmp_path / "guess"
-    pairs = json.loads(invoke("score", *folders, "--json").stdout)["pairs"]
+    found = json.loads(invoke("score", *folders, "--json").stdout)
+    pairs = found["pairs"]
+    assert found["network"] == digest(SHIPPED)
+    assert found["mean"] == pytest.approx(sum(one["semsim"] for one in pairs) / 4)
+    assert found["mean_low"] < found["mean"] < found["mean_high"]
     rows = list(csv.DictReader(io.StringIO(invoke("score", *folders, "--csv").stdout)))
     assert [row["name"] for row in rows] == [pair["name"] for pair in pairs]
     assert [float(row["semsim"]) for row in rows] == pytest.approx([pair["semsim"] for pair in pairs])

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import logging
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -95,6 +97,18 @@ def test_a_factory_that_is_none_is_refused(net, suffix, reason):
 def test_a_missing_file_is_refused_by_name(tmp_path):
     with pytest.raises(ModelError, match=r"no file .*nowhere\.py"):
         own.build(f"{tmp_path}/nowhere.py:make", IMAGE)
+
+
+def test_a_file_may_import_torchvision_before_anything_else_has(tmp_path):
+    (tmp_path / "net.py").write_text("from torchvision.models import squeezenet1_1 as make\n")
+    program = f"""
+import sys
+from glasshouse.models import own
+from glasshouse.types import ImageSpec
+assert "torchvision" not in sys.modules
+own.build({str(tmp_path / "net.py:make")!r}, ImageSpec(3, 32, 32, 10))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("source", ["def make(:\n", "import a_package_that_is_not_there\n"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from glasshouse.errors import DataError, SettingError
 from glasshouse.semsim import Embedding, save, shipped
 from glasshouse.semsim.torchmetric import SemSimMetric
 
@@ -25,3 +27,12 @@ def test_what_becomes_of_one_metric_is_nobody_elses():
     metric = SemSimMetric().set_dtype(torch.float64)
     assert metric.network.calibration.dtype == torch.float64
     assert shipped().calibration.dtype == SemSimMetric().network.calibration.dtype == torch.float32
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_without_pairs_there_is_nothing_to_compute(reduction, photos):
+    metric = SemSimMetric(reduction=reduction)
+    with pytest.raises(SettingError, match="call update before compute"), pytest.warns(UserWarning, match="compute"):
+        metric.compute()
+    with pytest.raises(DataError, match="truth is of type ndarray"):
+        metric.update(photos.numpy(), photos.numpy())

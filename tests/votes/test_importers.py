@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +21,7 @@ from glasshouse.store import DATABASE_FILE, Rules, Vote, Votes
 from glasshouse.store.ballots import IDENTITY
 from glasshouse.votes.bundle import load
 from glasshouse.votes.exporters import export
-from glasshouse.votes.importers import IMPORTERS, read_bundle
+from glasshouse.votes.importers import IMPORTERS, own_csv, read_bundle
 from glasshouse.votes.items import Questions, prepare
 from glasshouse.votes.judgement import judge
 from glasshouse.votes.lines import lines
@@ -204,6 +206,9 @@ def test_what_is_no_file_of_votes_is_refused(tmp_path, name, content, says):
         (",certain,", ",sure,", "confidence is 'sure'"),
         (",0.5,", ",nan,", "no time|finite number"),
         (",dog,,", ",horse,,", "not among the answers"),
+        (",1.0,", ",yesterday,", "when is 'yesterday': give a finite number"),
+        (",0.5,", ",fast,", "seconds is 'fast': give a finite number"),
+        (",0,images", ",first,images", "place is 'first': give a whole number"),
     ],
 )
 def test_a_damaged_table_of_ours_is_refused_with_its_row(study, votes, before, after, says):
@@ -228,6 +233,28 @@ def own_table(study, votes, task="classification"):
     votes.vote(Vote(item.id, ada, item.answers[0], when=1.0))
     export(lines(votes), study / "votes.csv")
     return item, (study / "votes.csv").read_text()
+
+
+def test_a_table_filled_in_by_hand_needs_nothing_but_who_and_what(study, votes):
+    prepare(study, votes, Questions())
+    export(lines(votes), study / "votes.csv")
+    with (study / "votes.csv").open(newline="") as file:
+        asked = list(csv.DictReader(file))
+    kept = [name for name in asked[0] if name in own_csv.ASKED]
+    with (study / "votes.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, kept, extrasaction="ignore")
+        table.writeheader()
+        table.writerow(asked[0] | {"annotator": "Ada", "answer": "dog"})
+        table.writerow(asked[0] | {"annotator": "Bob"})
+        table.writerows(asked[1:])
+    os.utime(study / "votes.csv", (7.0, 7.0))
+    load(read_bundle(study / "votes.csv", study), votes)
+    names = {one.id: one.name for one in votes.annotators()}
+    assert {(names[one.annotator], one.answer, one.when) for one in votes.votes()} == {
+        ("Ada", "dog", 7),
+        ("Bob", None, 7),
+    }
+    assert len(votes.items()) == len(asked)
 
 
 @pytest.mark.parametrize("name", ["item 0", "x" * 65, "é", "../a"])

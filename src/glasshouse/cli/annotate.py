@@ -123,6 +123,8 @@ def export(
         table = lines(votes, _kind(kind))
     write(table, file)
     print(f"{sum(line.annotator is not None for line in table)} votes: {file}")
+    if not table:
+        print(f"Nothing is asked yet: 'glasshouse annotate invite {study}' makes the items.")
 
 
 @annotate.command("import")
@@ -135,11 +137,14 @@ def import_votes(
 
     bundle = read_bundle(file, study)
     with open_votes(study, database, new=True) as votes:
+        before = len(votes.items())
         added = load(bundle, votes)
     print(f"{len(bundle.items)} items and {len(bundle.votes)} votes of {len(bundle.voters)}: {bundle.format}")
     known = len(bundle.items) - added.items, len(bundle.votes) - added.votes
     if any(known):
         print(f"{known[0]} of these items and {known[1]} of these votes were there already, and stay as they were.")
+    if before and added.items:
+        print(f"{added.items} of these items were new to this study, which asked about {before} before.")
 
 
 @annotate.command()

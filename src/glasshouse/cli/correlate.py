@@ -54,11 +54,13 @@ def correlate(
 
 def _found(sources: Sequence[Path], metrics: Sequence[str], judge: str, judges: str | None) -> Voted:
     """What the votes of studies, or of a table, say."""
+    from glasshouse.cli.screen import counting
     from glasshouse.errors import SettingError
     from glasshouse.studies import correlation, voted
 
     if all(source.is_dir() for source in sources):
-        return voted.correlate(sources, metrics=metrics, judge=judge, judges=kind(judges))
+        with counting("measuring", "metrics") as advance:
+            return voted.correlate(sources, metrics=metrics, judge=judge, judges=kind(judges), progress=advance)
     if len(sources) > 1:
         raise SettingError("Give one table of votes, or any number of studies.")
     if judges is not None:
@@ -93,5 +95,7 @@ def _show(whose: str, voted: Voted, out: Path | None) -> None:
     console.print(fitted(seen, MODELS, model_cells(found), console.width))
     for line in (*remarks(found, whose), *voted.remarks()):
         console.print(line, markup=False)
+    if not wide:
+        console.print(f"The first table has intervals from {WIDE} columns on, in --json and in --out.", markup=False)
     if out is not None:
         console.print(f"Pictures and correlation.json: {out}", markup=False, soft_wrap=True)

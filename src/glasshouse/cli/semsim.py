@@ -14,6 +14,7 @@ from glasshouse.cli.words import kind, listed
 semsim = typer.Typer(help="Train and use SemSim.", no_args_is_help=True, rich_markup_mode=None)
 
 Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories")]
+FAIR = 0.6  # share of pairs in the right order from which a network has learned something
 DataRoot = Annotated[Path | None, typer.Option(help="where data sets lie [default: GLASSHOUSE_DATA]")]
 
 
@@ -93,6 +94,11 @@ def train(
         f"{fitted.guesses} guesses of {fitted.originals} originals, decoys among them; epoch {fitted.epochs} was best: "
         f"{fitted.order:.1%} of pairs of held-out originals in the right order."
     )
+    if fitted.order < FAIR:
+        print(
+            "That is little better than chance, 50%: do not rely on this network. "
+            "More originals, or votes that agree better, teach more."
+        )
     print(f"Network: {out}; reliability of its probability: {picture}")
 
 

@@ -19,13 +19,23 @@ def score(
     """Score reconstructions against originals: the distance, and how likely a judge recognises the original."""
     from glasshouse.errors import SettingError
     from glasshouse.metrics.semsim import SemSim
+    from glasshouse.semsim.files import digest
     from glasshouse.studies.folders import score_folders
+    from glasshouse.types import flat
 
     if as_json and as_csv:
         raise SettingError("--json and --csv are two forms of one answer: give one of them.")
     found = score_folders(truth, guess, file)
+    metric = SemSim(file=None if file is None else str(file))
+    mean = metric.mean([one.semsim for one in found])
     if as_json:
-        print(json.dumps({"schema": 1, "pairs": [one.to_json() for one in found]}, indent=1, allow_nan=False))
+        told = {
+            "schema": 1,
+            "network": digest(metric.path),
+            **flat("mean", mean),
+            "pairs": [one.to_json() for one in found],
+        }
+        print(json.dumps(told, indent=1, allow_nan=False))
     elif as_csv:
         import csv
         import sys
@@ -36,5 +46,4 @@ def score(
     else:
         for one in found:
             print(f"{one.name}: {one.semsim:.4f}, recognised with probability {one.probability:.2f}")
-        mean = SemSim().mean([one.semsim for one in found])
         print(f"mean {mean:.4f} of {mean.images} pair{'' if mean.images == 1 else 's'}; low values leak")

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from glasshouse.errors import ModelError, WeightsError
 from glasshouse.models.base import create
+from glasshouse.torchvision_cpu import allow_cpu_torchvision
 from glasshouse.types import ImageSpec
 from glasshouse.weights import convert
 
@@ -63,6 +64,7 @@ def _from_factory(text: str) -> nn.Module:
         raise ModelError(f"{path} cannot be imported: give a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses and pickles look there
+    allow_cpu_torchvision()  # which the file may import
     try:
         spec.loader.exec_module(module)
     except USER_ERRORS as error:

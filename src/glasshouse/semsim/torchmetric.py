@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from glasshouse import checks
+from glasshouse.errors import SettingError
 from glasshouse.semsim.files import SHIPPED, load
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
 
@@ -65,6 +66,8 @@ class SemSimMetric(Metric):
 
     def compute(self) -> Tensor:
         """The mean distance, or the distance of each pair in the order of the updates."""
+        if not (self.values if self.reduction == "none" else self.count):
+            raise SettingError("SemSimMetric has no pairs yet: call update before compute.")
         if self.reduction == "none":
             found: Tensor = dim_zero_cat(self.values)
             return found

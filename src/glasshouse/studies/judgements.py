@@ -117,7 +117,11 @@ def kind_of(studies: Sequence[Path], asked: Kind | None) -> Kind:
     """Whose judgements to take: the kind asked for, else people's where there are any, else those of classifiers."""
     if asked is not None:
         return asked
-    return "human" if any(_votes(study, "human")[1] for study in studies) else "classifier"
+    kinds: tuple[Kind, ...] = ("human", "classifier")
+    for kind in kinds:
+        if any(_votes(study, kind)[1] for study in studies):
+            return kind
+    raise _silent("human or classifier", studies)
 
 
 def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = None) -> Judgements:
@@ -146,12 +150,17 @@ def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = N
             guesses[same] = guesses[same].with_votes_of(guess) if same in guesses else guess
     if not guesses:
         who = kind if voters is None else " or ".join(sorted({name.partition(" ")[0] for name in voters}))
-        raise DataError(
-            f"There are no {who} votes on pictures in {', '.join(map(str, studies))}: collect some with "
-            "'glasshouse annotate invite' and 'serve', or let classifiers vote with 'glasshouse semsim judge'."
-        )
+        raise _silent(who, studies)
     names = tuple(sorted({name for guess in guesses.values() for name in guess.hits}))
     return Judgements(kind, names, tuple(originals), tuple(guesses.values()))
+
+
+def _silent(who: str, studies: Sequence[Path]) -> DataError:
+    """What to say where nobody has voted."""
+    return DataError(
+        f"There are no {who} votes on pictures in {', '.join(map(str, studies))}: collect some with "
+        "'glasshouse annotate invite' and 'serve', or let classifiers vote with 'glasshouse semsim judge'."
+    )
 
 
 def _most_answered(found: Sequence[tuple[Sequence[Item], Sequence[tuple[str, Vote]]]]) -> str | None:

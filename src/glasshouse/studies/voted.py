@@ -25,6 +25,7 @@ from glasshouse.store import Kind
 from glasshouse.studies.correlation import Correlation, correlation
 from glasshouse.studies.judgements import TESTERS, Guess, Judgements, kind_of, read
 from glasshouse.studies.measuring import measured
+from glasshouse.studies.runner import RunProgress
 from glasshouse.types import JSON
 from glasshouse.votes.judged import JUDGES, Judged
 
@@ -55,7 +56,12 @@ class Voted:
 
 
 def correlate(
-    studies: Sequence[Path], *, metrics: Sequence[str] = (), judge: str = "majority", judges: Kind | None = None
+    studies: Sequence[Path],
+    *,
+    metrics: Sequence[str] = (),
+    judge: str = "majority",
+    judges: Kind | None = None,
+    progress: RunProgress = lambda done, total: None,
 ) -> Voted:
     """Hold metrics against the votes in studies; without ``metrics``, the usual ones and the shipped SemSim.
 
@@ -67,7 +73,7 @@ def correlate(
     people = judged_by(judgements, judge)
     missing: dict[str, str] = {}
     with one_thread():
-        values = columns(judgements, people, metrics or (*METRICS, "semsim"), missing)
+        values = columns(judgements, people, metrics or (*METRICS, "semsim"), missing, progress)
     if not values:
         raise DataError(f"No metric has a value: {'; '.join(f'{name} is {why}' for name, why in missing.items())}.")
     source = ", ".join(map(str, studies))
@@ -126,7 +132,11 @@ def label(judgements: Judgements, guess: Guess) -> str:
 
 
 def columns(
-    judgements: Judgements, people: Judged, metrics: Sequence[str], missing: dict[str, str]
+    judgements: Judgements,
+    people: Judged,
+    metrics: Sequence[str],
+    missing: dict[str, str],
+    progress: RunProgress = lambda done, total: None,
 ) -> dict[str, Array]:
     """Values (K,) of the metrics that rank models; a metric of sets has that of its model at every image.
 
@@ -134,7 +144,8 @@ def columns(
     """
     sets = Sets(judgements, people)
     found = {}
-    for name in metrics:
+    for number, name in enumerate(metrics):
+        progress(number, len(metrics))
         metric = create(name)
         try:
             column = sets.values(metric) if isinstance(metric, FeatureMetric) else _of_images(judgements, name)
@@ -143,6 +154,7 @@ def columns(
             continue
         if tells(name, column, people, missing):
             found[name] = column
+    progress(len(metrics), len(metrics))
     return found
 
 

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,11 +23,13 @@ from glasshouse.votes.tasks import Task, tasks
 FORMAT = "a CSV table that 'glasshouse annotate export' wrote"
 
 COLUMNS = tuple(field.name for field in fields(Line))
+NEEDED = tuple(field.name for field in fields(Line) if field.default is MISSING)  # what was asked
+ASKED = (*NEEDED, "annotator", "answer")
 
 
 def recognises(path: Path) -> bool:
-    """Whether a file begins with our column names."""
-    return set(COLUMNS[: COLUMNS.index("reference")]) <= set(first_line(path))
+    """Whether a file begins with our column names; those of a vote but who said what may be missing."""
+    return set(ASKED) <= set(first_line(path))
 
 
 def first_line(path: Path) -> list[str]:
@@ -42,17 +44,18 @@ def first_line(path: Path) -> list[str]:
 def read(path: Path, study: Path) -> Bundle:
     """Read the table; pictures that lie beside it are copied into the study."""
     columns = read_columns(path)
+    written = path.stat().st_mtime
     items: dict[str, Item] = {}
     voters: dict[Voter, int] = {}
     votes = []
     for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
-        line = dict(zip(columns, cells, strict=True))
+        line = dict.fromkeys(COLUMNS, "") | dict(zip(columns, cells, strict=True))
         try:
             item = items.get(line["item"]) or _item(line, path.parent, study)
             items[line["item"]] = item
             if line["annotator"]:
-                voter = Voter(line["annotator"], _one_of("kind", line["kind"], Kind))
-                vote = _vote(line, item, voters.setdefault(voter, len(voters)))
+                voter = Voter(line["annotator"], _one_of("kind", line["kind"] or "human", Kind))
+                vote = _vote(line, item, voters.setdefault(voter, len(voters)), written)
                 check_answer(vote, item)
                 votes.append(vote)
         except (GlasshouseError, ValueError, TypeError) as error:
@@ -98,7 +101,7 @@ def _answers(written: str) -> tuple[str, ...]:
     return tuple(answers)
 
 
-def _vote(line: Mapping[str, str], item: Item, voter: int) -> Vote:
+def _vote(line: Mapping[str, str], item: Item, voter: int, written: float) -> Vote:
     return Vote(
         item=item.id,
         annotator=str(voter),
@@ -106,8 +109,8 @@ def _vote(line: Mapping[str, str], item: Item, voter: int) -> Vote:
         forced=line["forced"] or None,
         confidence=_one_of("confidence", line["confidence"], Confidence) if line["confidence"] else None,
         seconds=_number("seconds", line["seconds"]) if line["seconds"] else None,
-        when=_number("when", line["when"]),
-        grade=_number("grade", line["grade"]) if line.get("grade") else None,
+        when=_number("when", line["when"]) if line["when"] else written,
+        grade=_number("grade", line["grade"]) if line["grade"] else None,
     )
 
 
@@ -118,13 +121,16 @@ def _one_of(name: str, value: str, choices: Any) -> Any:
 
 
 def _place(value: str) -> int:
-    if not 0 <= int(value) < LARGEST_CLASS:
+    if not (value.isascii() and value.isdigit()) or int(value) >= LARGEST_CLASS:
         raise DataError(f"place is '{value[:40]}': give a whole number from 0.")
     return int(value)
 
 
 def _number(name: str, value: str) -> float:
-    number = float(value)
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
     if not math.isfinite(number):
-        raise DataError(f"{name} is '{value}': give a finite number.")
+        raise DataError(f"{name} is '{value[:40]}': give a finite number.")
     return number
