@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.judged_study import make_study, vote
 
 from glasshouse.errors import DataError, GlasshouseError, WeightsError
 from glasshouse.functional.agreement import MISSING
-from glasshouse.metrics import create
+from glasshouse.metrics import Metric, create, metrics
 from glasshouse.metrics.features import FeatureMetric
 from glasshouse.store import DATABASE_FILE, Location, Store, Vote, Votes
 from glasshouse.studies import correlation, voted
@@ -219,3 +220,26 @@ def test_what_semsim_learned_from_is_said(by_people, monkeypatch):
     assert "SemSim learned from nowhere.npz" in " ".join(found.remarks())
     assert found.to_json()["semsim_learned_from"] == ["nowhere.npz"]
     assert correlate([by_people], metrics=("psnr",)).familiar == ()
+
+
+@pytest.mark.parametrize("leaks", ["high", "low"])
+def test_a_metric_of_somebody_else_says_itself_which_way_it_leaks(by_people, leaks):
+    name = f"of_a_plugin_{leaks}"
+
+    @metrics.register(name)
+    @dataclass(frozen=True, kw_only=True)
+    class OfAPlugin(Metric):
+        """Distance of pixels, or its negative."""
+
+        leaks_when = leaks
+
+        def per_image(self, truth, guess):
+            distance = (truth - guess).square().flatten(1).mean(1)
+            return distance if leaks == "low" else -distance
+
+    try:
+        theirs, mse = correlate([by_people], metrics=(name, "mse")).found.metrics
+    finally:
+        del metrics._classes[name]
+    assert (theirs.leaks_when, theirs.known) == (leaks, True)
+    assert theirs.auc_within_original.mean == pytest.approx(mse.auc_within_original.mean)

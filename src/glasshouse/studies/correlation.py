@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from glasshouse.studies.people import Ceiling, Difficulty, Recognition, ceiling,
 from glasshouse.types import JSON, Interval, finite_or_none, flat
 from glasshouse.votes.judged import Judged, direction, judged, metric_columns
 from glasshouse.votes.table import read_votes
+
+if TYPE_CHECKING:
+    from glasshouse.metrics.base import Leaks
 
 SCHEMA = 1
 FEWEST_MODELS = 3
@@ -35,7 +38,7 @@ class MetricResult:
     """
 
     name: str
-    leaks_when: Literal["high", "low"]
+    leaks_when: Leaks
     known: bool
     means: tuple[float, ...]
     rho: Interval
@@ -128,10 +131,19 @@ def correlate(path: Path, *, metrics: Sequence[str] = (), judge: str = "majority
     return correlation(people, values, source=str(path), judge=judge, images=len(table.truth))
 
 
-def correlation(people: Judged, values: Mapping[str, Array], *, source: str, judge: str, images: int) -> Correlation:
+def correlation(
+    people: Judged,
+    values: Mapping[str, Array],
+    *,
+    source: str,
+    judge: str,
+    images: int,
+    leaks: Mapping[str, Leaks] | None = None,
+) -> Correlation:
     """Hold values (N,) of metrics on the judged images against the votes on them.
 
-    ``source`` is what errors call the votes, ``images`` how many there are with those that nobody voted on.
+    ``source`` is what errors call the votes, ``images`` how many there are with those that nobody voted on. ``leaks``
+    are the directions of metrics that say so themselves; those of others are known by name, or taken as high.
     """
     models = len(people.models)
     if not FEWEST_MODELS <= models <= MOST_MODELS:
@@ -142,7 +154,10 @@ def correlation(people: Judged, values: Mapping[str, Array], *, source: str, jud
     seen = recognition(people)
     if len(set(seen.shares)) == 1:
         raise DataError(f"{source}: every model is recognised equally often ({seen.shares[0]:.3f}): nothing to rank.")
-    measured = [_Measured.of(source, people, name, one) for name, one in values.items()]
+    measured = [
+        _Measured.of(source, people, name, one, (leaks or {}).get(name) or direction(name))
+        for name, one in values.items()
+    ]
     counts = tally(people.hits, 2)
     return Correlation(
         judge=judge,
@@ -163,7 +178,7 @@ class _Measured:
     """A metric's values on images and models, turned so that high ones leak."""
 
     name: str
-    leaks_when: Literal["high", "low"]
+    leaks_when: Leaks
     known: bool
     per_image: Array
     per_model: Array
@@ -174,7 +189,7 @@ class _Measured:
         return 1 if self.leaks_when == "high" else -1
 
     @classmethod
-    def of(cls, source: str, people: Judged, name: str, values: Array) -> _Measured:
+    def of(cls, source: str, people: Judged, name: str, values: Array, known: Leaks | None) -> _Measured:
         if np.allclose(values, (people.hits == 1).sum(1) / (people.hits != MISSING).sum(1), atol=1e-6):
             raise DataError(f"Column '{name}' of {source} is the share of votes itself: an answer, not a metric.")
         means = people.per_model(values)
@@ -183,7 +198,6 @@ class _Measured:
                 f"Column '{name}' of {source} is {means[0]:g} for every model: it cannot rank them; "
                 "name others with --metrics."
             )
-        known = direction(name)
         leaks_when = known or "high"
         turned = values if leaks_when == "high" else -values
         within = area(turned, people.chances, people.original, people.original)

@@ -77,7 +77,14 @@ def correlate(
     if not values:
         raise DataError(f"No metric has a value: {'; '.join(f'{name} is {why}' for name, why in missing.items())}.")
     source = ", ".join(map(str, studies))
-    found = correlation(people, values, source=source, judge=judge, images=len(judgements.guesses))
+    found = correlation(
+        people,
+        values,
+        source=source,
+        judge=judge,
+        images=len(judgements.guesses),
+        leaks={name: create(name).leaks_when for name in values},
+    )
     return Voted(judgements.kind, found, missing, _familiar(judgements, values))
 
 
