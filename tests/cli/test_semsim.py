@@ -111,9 +111,10 @@ def test_evaluate_and_ablate_write_pictures(studies, tmp_path):
     assert [test["left_out"] for test in printed["tests"]] == ["first.npz", "second.npz"]
     names = sorted(path.name for path in (out / "data-set-first.npz").iterdir())
     assert names == ["metric-against-classifiers.png", "metric-against-metric.png", "order-0.png", "order-1.png"]
-    tried = ("--sizes", "10", "--backbones", "lenet", "--losses", "", "--margins", "0.5")
+    tried = ("--sizes", "10,500", "--backbones", "lenet", "--losses", "", "--margins", "0.5")
     output = invoke("ablate", *common, *tried, "--out", tmp_path / "ablation").output
     assert "Tested on first.npz" in output
+    assert "Sizes above 12 were not tried: there are no more originals." in output
     assert (tmp_path / "ablation" / "ablation.png").read_bytes().startswith(b"\x89PNG")
     assert len(json.loads((tmp_path / "ablation" / "ablation.json").read_text())["rows"]) == 4
     with pytest.raises(GlasshouseError, match="axes=colour"):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from glasshouse.reports.semsim import (
+    ablation_remarks,
     ablation_rows,
     draw_ablation,
     draw_contradictions,
@@ -62,5 +63,6 @@ def test_pictures_of_orders_and_ablations(rng):
     assert draw_ablation(rows).startswith(b"\x89PNG")
     assert ablation_rows(rows) == [
         ["loss", "rank", "9", "-0.500 [-0.900, nan]", "-0.400 [-0.800, 0.000]", "n/a"],
-        ["loss", "triplet", "9", "too few", "too few", "too few"],
+        ["loss", "triplet", "9", "n/a", "n/a", "n/a"],
     ]
+    assert ablation_remarks(rows) == ["loss triplet: too few"]

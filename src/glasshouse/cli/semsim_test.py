@@ -42,7 +42,7 @@ def evaluate(
     """Train without each data set, attack and model in turn, and test on what was left out."""
     from glasshouse import checks
     from glasshouse.cli.screen import counting
-    from glasshouse.reports.semsim import EVALUATED, evaluation_rows, write_evaluation
+    from glasshouse.reports.semsim import EVALUATED, evaluation_remarks, evaluation_rows, write_evaluation
     from glasshouse.studies import evaluation
     from glasshouse.studies.voted import METRICS
 
@@ -66,8 +66,8 @@ def evaluate(
     if as_json:
         print(json.dumps(found.to_json(), indent=1, allow_nan=False))
     else:
-        _show(f"Taught by {found.teachers}; tested by {found.testers} (95 % intervals)", EVALUATED,
-              evaluation_rows(found))  # fmt: skip
+        title = f"Taught by {found.teachers}; tested by {found.testers} (95 % intervals)"
+        _show(title, EVALUATED, evaluation_rows(found), evaluation_remarks(found))
 
 
 def ablate(
@@ -89,7 +89,7 @@ def ablate(
     """Try training sizes, backbones, losses and margins, each tested on a data set that was left out."""
     from glasshouse.cli.screen import counting
     from glasshouse.files import write_atomic
-    from glasshouse.reports.semsim import ABLATED, ablation_rows, draw_ablation
+    from glasshouse.reports.semsim import ABLATED, ablation_remarks, ablation_rows, draw_ablation
     from glasshouse.studies import ablation
 
     usual = ablation.Ranges()
@@ -114,7 +114,11 @@ def ablate(
     if as_json:
         print(text)
     else:
-        _show(f"Tested on {one.test.left_out} (95 % intervals)", ABLATED, ablation_rows(rows))
+        remarks = ablation_remarks(rows)
+        there = max(row["originals"] for row in rows)
+        if max(ranges.sizes, default=0) > there:
+            remarks.append(f"Sizes above {there} were not tried: there are no more originals.")
+        _show(f"Tested on {one.test.left_out} (95 % intervals)", ABLATED, ablation_rows(rows), remarks)
 
 
 def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, seed: int) -> Lesson:
@@ -132,10 +136,12 @@ def _numbers(name: str, text: str, number: Callable[[str], Number], what: str) -
         raise SettingError(f"{name}={text} is no list of {what}: write a,b,c.") from error
 
 
-def _show(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+def _show(title: str, heads: Sequence[str], lines: Iterable[Sequence[str]], remarks: Iterable[str]) -> None:
     from rich.console import Console
 
     from glasshouse.cli.fitting import fitted
 
     console = Console()
     console.print(fitted(title, heads, lines, console.width))
+    for remark in remarks:
+        console.print(remark, markup=False)

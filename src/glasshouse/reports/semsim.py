@@ -150,9 +150,14 @@ def ablation_rows(rows: Sequence[JSON]) -> list[list[str]]:
     ]
 
 
+def ablation_remarks(rows: Sequence[JSON]) -> list[str]:
+    """Why variants have no figures."""
+    return [f"{row['panel']} {row['value']}: {row['failed']}" for row in rows if row["failed"]]
+
+
 def _cell(row: JSON, name: str) -> str:
     if row[name] is None:
-        return str(row["failed"] or "n/a")
+        return "n/a"
     low, high = (np.nan if row[f"{name}_{end}"] is None else row[f"{name}_{end}"] for end in ("low", "high"))
     return f"{row[name]:.3f} [{low:.3f}, {high:.3f}]"
 
@@ -163,7 +168,6 @@ def evaluation_rows(found: Evaluation) -> list[list[str]]:
     for test in found.tests:
         head = [f"{test.axis} {test.left_out}"]
         if test.found is None:
-            lines.append([*head, "none", test.failed or "", *[""] * (len(EVALUATED) - 3)])
             continue
         for one in test.found.metrics:
             areas = number(one.auc_within_original), number(one.auc_within_model)
@@ -172,6 +176,11 @@ def evaluation_rows(found: Evaluation) -> list[list[str]]:
         difficulty = test.found.difficulty
         lines.append([*head, "item difficulty", "n/a", "n/a", "n/a", number(difficulty.auc_within_model), "n/a"])
     return lines
+
+
+def evaluation_remarks(found: Evaluation) -> list[str]:
+    """Why tests have no line of their own."""
+    return [f"{test.axis} {test.left_out}: {test.failed}" for test in found.tests if test.found is None]
 
 
 def write_evaluation(found: Evaluation, folder: Path) -> None:
