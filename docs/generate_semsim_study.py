@@ -123,6 +123,7 @@ def targets(study: Path) -> list[dict]:
                 "models": list(grid.models),
                 "classes": len(data.load(dataset, split="test").class_names),
                 "networks": len(own),
+                "checkpoints": list(grid.checkpoints),
                 "right": sorted(right),
                 "done": states.count("done"),
                 "failed": states.count("failed"),

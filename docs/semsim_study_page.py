@@ -31,7 +31,8 @@ PRINTED = {
 }
 
 
-TRAINED = ["data set", "networks", "attack", "trained", "accuracy: least, median, most", "chance", "enough", "attacked"]
+ACCURACY = "accuracy: least, median, most"
+TRAINED = ["data set", "networks", "attack", "trained", "after epochs", ACCURACY, "chance", "enough", "attacked"]
 RECOGNISED = ["data set", "attack", "originals", "reconstructions", "recognised", "within", "judges"]
 AREAS = ["AUC within original", "AUC within model"]
 AHEAD = "SemSim ahead of it: tau"
@@ -85,7 +86,8 @@ def learned(found: list[dict]) -> list[list[str]]:
         spread = f"{right[0]:.1%}, {statistics.median(right):.1%}, {right[-1]:.1%}" if right else "none trained yet"
         cases = f"{one['done']} of {one['done'] + one['left'] + one['failed']}"
         named = [", ".join(f"`{name}`" for name in one[names]) for names in ("models", "attacks")]
-        row = [f"`{one['dataset']}`", *named, str(one["networks"]), spread, f"{chance:.1%}"]
+        epochs = ", ".join(map(str, one["checkpoints"]))
+        row = [f"`{one['dataset']}`", *named, str(one["networks"]), epochs, spread, f"{chance:.1%}"]
         rows.append([*row, f"{enough} of {len(right)}", cases + (f", {one['failed']} failed" if one["failed"] else "")])
     return rows
 
@@ -166,7 +168,8 @@ def introduction(found: dict) -> list[str]:
     lines += [] if people else [NOBODY, ""]
     for one in found["recognised"]:
         if not SHARES[0] <= one["share"] <= SHARES[1]:
-            few = f"**Of `{one['dataset']}` a judge recognised {one['share']:.1%} of what attacks made"
+            made = ", ".join(spec.partition(":")[0] for spec in one["attacks"])
+            few = f"**Of `{one['dataset']}` a judge recognised {one['share']:.1%} of what {made} made"
             lines += [f"{few}, not {SHARES[0]:.0%} to {SHARES[1]:.0%}: the ranking below has little to rest on.**", ""]
     absent = missing(found)
     return [*lines, "## Not there yet", "", *(f"- {one}" for one in absent), ""] if absent else lines

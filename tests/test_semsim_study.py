@@ -42,7 +42,7 @@ def study(*tests, left=3, right=(0.01, 0.05, 0.09)):
     target = {"dataset": "cifar100", "attacks": ["invgrad"], "models": ["resnet20"], "classes": 100, "networks": 14}
     seen = {"dataset": "cifar100", "attacks": ["invgrad"], "judges": "classifier: two", "originals": 8, "images": 90}
     return {
-        "targets": [target | {"right": list(right), "done": 5, "failed": 0, "left": left}],
+        "targets": [target | {"checkpoints": [10, 15], "right": list(right), "done": 5, "failed": 0, "left": left}],
         "recognised": [seen | {"share": 0.1, "low": 0.05, "high": 0.2}],
         "tests": list(tests),
         "ablation": None,
@@ -63,7 +63,9 @@ def test_what_is_missing_is_said(pages):
 
 def test_targets_and_shares_are_held_against_what_was_asked(pages):
     page = pages.page(study())
-    assert "| 1.0%, 5.0%, 9.0% | 1.0% | 2 of 3 | 5 of 8 |" in page  # two are right five times as often as chance
+    assert (
+        "| 10, 15 | 1.0%, 5.0%, 9.0% | 1.0% | 2 of 3 | 5 of 8 |" in page
+    )  # two are right five times as often as chance
     assert "| 0.100 [0.050, 0.200] | **no** |" in page
 
 
