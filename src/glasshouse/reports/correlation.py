@@ -32,6 +32,7 @@ SCATTERS = {"people": "metric-against-human.png", "classifiers": "metric-against
 CEILINGS = {"people": "Human ceiling", "classifiers": "Ceiling of these classifiers"}
 PANEL = 2.1  # inches
 ACROSS = 3  # panels in a line
+MANY = 10  # models from which resampling them says how far their ranking may be off
 
 
 def number(value: Interval | None, *, intervals: bool = True) -> str:
@@ -75,6 +76,8 @@ def remarks(found: Correlation, whose: str = "people") -> list[str]:
         f"Votes resolve {resolved} of {pairs} pairs of models (the 95 % interval of the difference, over originals, "
         "leaves out 0).",
     ]
+    if len(found.recognition.models) < MANY:
+        lines.append(f"Intervals of rho and tau over fewer than {MANY} models are too narrow: rank more of them.")
     if people.tau is not None:
         lines.append(
             f"{CEILINGS[whose]}: half of the annotators against the others, over {people.splits} splits: "
