@@ -1,9 +1,10 @@
 """The study behind SemSim: what it found into docs/results/semsim-study.json and pictures, then the page from them.
 
 python docs/generate_semsim_study.py EVALUATION_DIR... STUDY...; without arguments only the page is written. Directories
-that hold evaluation.json (``glasshouse semsim evaluate --out``) are evaluations, the others studies of the presets
-``semsim``, ``semsim_gradattack``, ``semsim_dlg`` and ``semsim_cafe``. Both may be unfinished, and cover some data sets
-or attacks only: what is kept of others stays, and the page says what is missing.
+that hold evaluation.json or ablation.json (``glasshouse semsim evaluate --out`` and ``ablate --out``) are evaluations,
+the others studies of the presets ``semsim``, ``semsim_gradattack``, ``semsim_dlg`` and ``semsim_cafe``. Both may be
+unfinished, and cover some data sets, attacks or variants only: what is kept of others stays, and the page says what is
+missing.
 """
 
 from __future__ import annotations
@@ -43,22 +44,26 @@ def subject(row: dict) -> tuple[str, ...]:
 
 
 #: What a row is about.
-NAMED = {"targets": subject, "recognised": subject, "tests": itemgetter("axis", "left_out")}
+NAMED = {
+    "targets": subject,
+    "recognised": subject,
+    "tests": itemgetter("axis", "left_out"),
+    "ablation": itemgetter("panel", "value"),
+}
 
 
 def export(evaluations: list[Path], studies: list[Path]) -> None:
     """Keep what was found: shares and correlations, no vote and no image but for the thumbnails of pictures."""
-    ablations = [folder / "ablation.json" for folder in evaluations if (folder / "ablation.json").is_file()]
     found = {
         "targets": [row for study in studies for row in targets(study)],
         "recognised": [row for study in studies for row in recognised(study)],
         "tests": [one for folder in evaluations for one in _tests(folder)],
-        "ablation": json.loads(ablations[0].read_text()) if ablations else None,
+        "ablation": [row for folder in evaluations for row in _json(folder / "ablation.json").get("rows", ())],
     }
-    held = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-    RESULTS.write_text(json.dumps(merged(held, found), indent=1, allow_nan=False) + "\n")
-    if ablations:
-        _keep("ablation", draw_ablation(found["ablation"]["rows"]))
+    whole = merged(_json(RESULTS), found)
+    RESULTS.write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
+    if found["ablation"]:
+        _keep("ablation", draw_ablation(whole["ablation"]))
     for folder in evaluations:
         for room in sorted(folder.glob("data-set-*")):
             _keep(room.name.replace("data-set-", "order-"), _read(room / "order-0.png"))
@@ -72,18 +77,17 @@ def export(evaluations: list[Path], studies: list[Path]) -> None:
 
 def merged(held: dict, found: dict) -> dict:
     """What was kept before with what was found since, which takes the place of rows about the same thing."""
-    lists = {
+    return {
         part: list({tuple(map(str, named(row))): row for row in [*held.get(part, ()), *found[part]]}.values())
         for part, named in NAMED.items()
     }
-    return lists | {"ablation": found["ablation"] or held.get("ablation")}
 
 
 def _tests(folder: Path) -> list[dict]:
     """The tests of an evaluation, without what is kept of single models."""
-    found = json.loads((folder / "evaluation.json").read_text())
+    found = _json(folder / "evaluation.json")
     kept = []
-    for test in found["tests"]:
+    for test in found.get("tests", ()):
         correlation = test["correlation"]
         if correlation is not None:
             one = {key: value for key, value in correlation.items() if not isinstance(value, (dict, list))}
@@ -94,6 +98,11 @@ def _tests(folder: Path) -> list[dict]:
             }
         kept.append(test | {"teachers": found["teachers"], "testers": found["testers"]})
     return kept
+
+
+def _json(file: Path) -> dict:
+    """What a file holds; nothing where there is none."""
+    return json.loads(file.read_text()) if file.is_file() else {}
 
 
 def _read(file: Path) -> bytes | None:
@@ -182,7 +191,8 @@ def main() -> None:
     """Write the results where directories are given, and the page."""
     folders = [Path(folder) for folder in sys.argv[1:]]
     if folders:
-        evaluations = [folder for folder in folders if (folder / "evaluation.json").is_file()]
+        made = ("evaluation.json", "ablation.json")
+        evaluations = [folder for folder in folders if any((folder / name).is_file() for name in made)]
         export(evaluations, [folder for folder in folders if folder not in evaluations])
     if RESULTS.is_file():
         PAGE.write_text(page(json.loads(RESULTS.read_text())), encoding="utf-8")

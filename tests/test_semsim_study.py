@@ -38,6 +38,13 @@ def outcome(left_out, models=None, *, axis="data set", testers="classifier: ince
     }
 
 
+def tried(margin, tau):
+    row = {"panel": "margin", "value": str(margin), "originals": 9, "failed": None, "left_out": "cifar100"}
+    return row | {
+        f"{name}{end}": tau for name in ("rho", "tau", "auc_within_original") for end in ("", "_low", "_high")
+    }
+
+
 def study(*tests, left=3, right=(0.01, 0.05, 0.09)):
     target = {"dataset": "cifar100", "attacks": ["invgrad"], "models": ["resnet20"], "classes": 100, "networks": 14}
     seen = {"dataset": "cifar100", "attacks": ["invgrad"], "judges": "classifier: two", "originals": 8, "images": 90}
@@ -45,7 +52,7 @@ def study(*tests, left=3, right=(0.01, 0.05, 0.09)):
         "targets": [target | {"checkpoints": [10, 15], "right": list(right), "done": 5, "failed": 0, "left": left}],
         "recognised": [seen | {"share": 0.1, "low": 0.05, "high": 0.2}],
         "tests": list(tests),
-        "ablation": None,
+        "ablation": [],
     }
 
 
@@ -80,12 +87,13 @@ def test_classifiers_are_never_called_people_and_the_papers_figures_stand_beside
 
 def test_parts_of_the_study_add_up(pages):
     merged = importlib.import_module("generate_semsim_study").merged
-    first = study(outcome("cifar100"), outcome("orl_faces", 60)) | {"ablation": {"rows": [1]}}
-    second = study(outcome("cifar100", 60), outcome("dlg", 60, axis="attack"), left=0)
+    first = study(outcome("cifar100"), outcome("orl_faces", 60)) | {"ablation": [tried(1, -0.1), tried(2, -0.2)]}
+    second = study(outcome("cifar100", 60), outcome("dlg", 60, axis="attack"), left=0) | {"ablation": [tried(1, -0.3)]}
     for row in (*second["targets"], *second["recognised"]):
         row["attacks"] = ["invgrad:steps=800"]  # settings were changed since
     whole = merged(merged({}, first), second)
     assert [test["left_out"] for test in whole["tests"] if test["correlation"]] == ["cifar100", "orl_faces", "dlg"]
     assert [row["left"] for row in whole["targets"]] == [0]  # done since, in the place of the older row
     assert len(whole["recognised"]) == 1
-    assert whole["ablation"] == {"rows": [1]}
+    assert [row["tau"] for row in whole["ablation"]] == [-0.3, -0.2]
+    assert "| margin | 2 | 9 | -0.200 [-0.200, -0.200] |" in pages.page(whole)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from glasshouse import checks
 from glasshouse.errors import SettingError
@@ -19,7 +18,7 @@ FRESH: Mapping[str, str] = {
     "mobilenet_v2": "mobilenet_v2",
 }
 #: A network by seed whose published weights stay as they are, and of which only what it adds is trained.
-PRETRAINED: Mapping[str, Callable[[int], Network]] = {"alexnet": partial(Perceptual.pretrained, 96)}
+PRETRAINED: Mapping[str, Callable[[int], Network]] = {"alexnet": lambda seed: Perceptual.pretrained(seed=seed)}
 
 
 def build(backbone: str = DEFAULT, *, pretrained: bool | None = None, seed: int = 0) -> Network:

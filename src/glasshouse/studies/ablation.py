@@ -66,7 +66,8 @@ class Ablated:
         found = () if self.test.found is None else self.test.found.metrics
         metric = next((one for one in found if one.name == "semsim"), None)
         collapsed = self.test.missing.get("semsim")
-        row: JSON = {"panel": self.variant.panel, "value": self.variant.value, "originals": self.test.originals}
+        row: JSON = {"panel": self.variant.panel, "value": self.variant.value}
+        row |= {"left_out": self.test.left_out, "originals": self.test.originals}
         for name in ("rho", "tau", "auc_within_original"):
             row |= flat(name, None if metric is None else getattr(metric, name))
         return row | {"failed": self.test.failed or (collapsed and f"SemSim is {collapsed}")}
