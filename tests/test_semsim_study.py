@@ -16,7 +16,7 @@ def pages(monkeypatch):
     return importlib.import_module("semsim_study_page")
 
 
-def outcome(left_out, models=None, *, axis="data set", testers="classifier: inception_v3 lineup 2"):
+def outcome(left_out, models=None, *, axis="data set", testers="classifier: inception_v3 lineup 3"):
     """One test of an evaluation as the study keeps it; without models there was none."""
     metric = {f"{name}{end}": 0.5 for name in FIGURES for end in ("", "_low", "_high")} | {"resolved_accuracy": None}
     found = {"metrics": {"psnr": metric, "semsim": metric}, "models": models, "images": 96, "resolved_pairs": 3}

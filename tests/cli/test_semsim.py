@@ -33,7 +33,7 @@ def studies(tmp_path_factory):
     for place, dataset in enumerate(("first.npz", "second.npz")):
         made.append(make_study(room / dataset, dataset=dataset, first=40 * place))
         vote(made[-1], ("alexnet lineup 2",))
-        vote(made[-1], ("efficientnet_lite0 lineup 2", "inception_v3 lineup 2"))
+        vote(made[-1], ("efficientnet_lite0 lineup 3", "inception_v3 lineup 3"))
     return made
 
 

@@ -8,7 +8,7 @@ from skimage import data
 from torch.nn import functional as F
 
 from glasshouse import weights
-from glasshouse.models.efficientnet_lite0 import Same, efficientnet_lite0
+from glasshouse.models.efficientnet_lite0 import STAGES, EfficientNetLite0, Same, efficientnet_lite0
 
 
 @pytest.mark.parametrize(("name", "classes"), [("chelsea", {281, 282, 285}), ("coffee", {967, 968})])
@@ -34,3 +34,17 @@ def test_pads_as_tensorflow_does(size, kernel, stride):
     assert found.shape[-1] == -(-size // stride)
     total = max((found.shape[-1] - 1) * stride + kernel - size, 0)
     assert found[0, 0, 0, 0].item() == (kernel - total // 2) ** 2
+
+
+def test_the_middle_is_what_the_whole_goes_through(rng):
+    network = EfficientNetLite0().eval()
+    images = torch.rand(1, 3, 64, 64, generator=rng)
+    seen = []
+    network.layers[3 + sum(times for times, *_ in STAGES[:5]) - 1].register_forward_hook(
+        lambda layer, given, made: seen.append(made)
+    )
+    with torch.no_grad():
+        network(images)
+        found = network.middle(images)
+    assert found.shape == (1, 112, 4, 4)
+    assert torch.equal(found, seen[0])

@@ -58,3 +58,15 @@ def test_inception_takes_every_weight_of_the_file():
 
 def test_the_average_of_fid_leaves_the_border_out():
     assert torch.equal(trunks._average(torch.ones(1, 1, 4, 4)), torch.ones(1, 1, 4, 4))
+
+
+def test_inceptions_middle_is_what_the_whole_goes_through(rng):
+    trunk = trunks.InceptionFID().eval()
+    images = torch.rand(1, 3, 96, 96, generator=rng)
+    seen = []
+    trunk.network.Mixed_6b.register_forward_hook(lambda layer, given, made: seen.append(made))
+    with torch.no_grad():
+        trunk.look(images)
+        found = trunk.middle(images)
+    assert found.shape == (1, 768, 4, 4)
+    assert torch.equal(found, seen[0])

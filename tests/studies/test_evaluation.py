@@ -30,7 +30,7 @@ def test_every_data_set_attack_and_model_is_left_out_once(studies, monkeypatch):
     found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
     assert (found.teachers, found.testers) == (
         "classifier: alexnet lineup 2",
-        "classifier: efficientnet_lite0 lineup 2, inception_v3 lineup 2",
+        "classifier: efficientnet_lite0 lineup 3, inception_v3 lineup 3",
     )
     assert [(one.axis, one.left_out) for one in found.tests] == [
         ("data set", "first.npz"),
@@ -111,7 +111,7 @@ def test_people_may_test_what_classifiers_taught(studies, tmp_path):
 
 
 def test_orders_that_differ_are_shown(studies):
-    some = read(studies[:1], "classifier", ["inception_v3 lineup 2"])
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 3"])
     psnr = np.array([-float(guess.case_key.split()[1]) for guess in some.guesses])
     semsim = -psnr
     semsim[some.owners.numpy() == 3] *= -1
@@ -124,15 +124,15 @@ def test_orders_that_differ_are_shown(studies):
 
 def test_orders_show_both_kinds(studies, monkeypatch):
     monkeypatch.setattr(ordering, "MOST", 2)  # the best and the worst by PSNR
-    some = read(studies[:1], "classifier", ["inception_v3 lineup 2"])
-    psnr = np.array([float(guess.hits["inception_v3 lineup 2"]) for guess in some.guesses])
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 3"])
+    psnr = np.array([float(guess.hits["inception_v3 lineup 3"]) for guess in some.guesses])
     assert all(one.recognised.tolist() == [False, True] for one in orderings(some, psnr, -psnr))
     middle = np.where(psnr == 1, 0.5, np.arange(len(psnr)) % 2)  # those recognised are neither
     assert orderings(some, middle, -middle) == ()
 
 
 def test_metrics_that_contradict_judges_are_shown(studies):
-    some = read(studies[:1], "classifier", ["inception_v3 lineup 2", "efficientnet_lite0 lineup 2"])
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 3", "efficientnet_lite0 lineup 3"])
     shares = np.array([guess.share for guess in some.guesses])
     fooled = np.where(some.owners.numpy() == 3, -shares, shares)
     assert contradictions(some, {"right": shares}) == ()

@@ -197,7 +197,7 @@ def test_noise_is_taken_for_nothing(digits):
     lessons = panel.lessons_for(originals, None, 0)
     for seat in panel.seated("near", originals, lessons, digits, 0):
         clear, lost = (
-            [one.grade for one in seat.judge.look(eyes.EYES["near"](images), everyone)]
+            [one.grade for one in seat.judge.look(eyes.EYES["near"](images, seat.skill.way), everyone)]
             for images in (originals.images, noise)
         )
         assert sum(clear) > 5 * sum(lost)
@@ -270,3 +270,30 @@ def test_refused(tmp_path):
         judge(tmp_path, eyes=("near",))
     with pytest.raises(SettingError, match="eyes=owl"):
         judge(tmp_path, eyes=("owl",))
+
+
+def test_an_eye_that_compares_places_tells_apart_what_its_averages_do_not():
+    def averages(images):
+        return images.mean((2, 3))
+
+    halves = torch.zeros(4, 1, 8, 8)
+    for place, part in enumerate((slice(0, 4), slice(4, 8))):
+        halves[place, :, part] = 1
+        halves[2 + place, :, :, part] = 1
+    plain, keen = Eye(averages, 8, teaches=False), Eye(averages, 8, teaches=False, compare=thumbnails)
+    for eye, apart in ((plain, False), (keen, True)):
+        seen = eye.see(halves, ("probe", "lineup"))
+        assert torch.equal(seen["probe"], eye(halves, "probe"))
+        assert torch.equal(seen["lineup"], eye(halves, "lineup"))
+        assert (len(seen["lineup"].unique(dim=0)) == 4) == apart
+        assert len(seen["probe"].unique(dim=0)) == 1
+
+
+def test_a_lineup_of_few_originals_practises_as_often_as_its_eye_wants(monkeypatch):
+    practised = []
+    monkeypatch.setattr(judges, "degraded", lambda images, *rest: practised.append(len(images)) or images)
+    for practice, times in ((0, 2), (25, 3)):
+        monkeypatch.setitem(eyes.EYES, "near", Eye(thumbnails, 32, teaches=True, practice=practice))
+        practised.clear()
+        judges.Lineup.of("near", torch.rand(10, 1, 8, 8, generator=torch.Generator().manual_seed(0)), 0)
+        assert practised == [10] * times

@@ -28,7 +28,7 @@ def by_people(tmp_path_factory):
     """A study that three people judged, and a classifier that recognised nothing."""
     study = make_study(tmp_path_factory.mktemp("people") / "study")
     vote(study, ("one", "two", "three"), kind="human")
-    vote(study, ("efficientnet_lite0 lineup 2",), always=False)
+    vote(study, ("efficientnet_lite0 lineup 3",), always=False)
     return study
 
 
@@ -62,7 +62,7 @@ def test_people_are_asked_first_and_the_shipped_semsim_is_beside(by_people, monk
 
 def test_classifiers_that_teach_test_nothing(studies):
     assert correlate(studies, metrics=("mse",)).kind == "classifier"
-    assert by_testers(studies, "classifier").voters == ("efficientnet_lite0 lineup 2", "inception_v3 lineup 2")
+    assert by_testers(studies, "classifier").voters == ("efficientnet_lite0 lineup 3", "inception_v3 lineup 3")
 
 
 def test_metrics_without_a_value_are_named_with_the_reason(by_people, monkeypatch):
@@ -210,7 +210,7 @@ def test_voters_are_those_who_voted(studies):
         dataclasses.replace(one, hits={name: hit for name, hit in one.hits.items() if "inception" in name})
         for one in testing.guesses
     )
-    assert dataclasses.replace(testing, guesses=guesses).only(lambda guess: True).voters == ("inception_v3 lineup 2",)
+    assert dataclasses.replace(testing, guesses=guesses).only(lambda guess: True).voters == ("inception_v3 lineup 3",)
 
 
 def test_what_semsim_learned_from_is_said(by_people, monkeypatch):

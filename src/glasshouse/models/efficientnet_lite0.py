@@ -20,6 +20,7 @@ STAGES = (
     (1, 3, 1, 6, 320),
 )
 FEATURES = 1280
+MIDDLE = 5  # stages, up to where places are still told apart
 
 
 class Same(nn.Conv2d):
@@ -73,6 +74,13 @@ class EfficientNetLite0(nn.Module):
         """Features, averaged over places."""
         found: Tensor = self.layers((images * 255 - 127) / 128)
         return found.mean((2, 3))
+
+    def middle(self, images: Tensor) -> Tensor:
+        """Maps (N, 112, H / 16, W / 16) of the fifth of the seven stages."""
+        blocks = [place for place, layer in enumerate(self.layers) if isinstance(layer, Block)]
+        last = blocks[sum(times for times, *_ in STAGES[:MIDDLE]) - 1]
+        found: Tensor = self.layers[: last + 1]((images * 255 - 127) / 128)
+        return found
 
 
 @lru_cache(maxsize=1)

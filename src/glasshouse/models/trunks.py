@@ -145,6 +145,15 @@ class InceptionFID(nn.Module):
         features: Tensor = self.network((images * 255 - 128) / 128)
         return features
 
+    def middle(self, images: Tensor) -> Tensor:
+        """Maps (N, 768, H / 16, W / 16) of the first five mixed blocks."""
+        found = (images * 255 - 128) / 128
+        for name, layer in self.network.named_children():
+            found = layer(found)
+            if name == "Mixed_6b":
+                break
+        return found
+
 
 @lru_cache(maxsize=1)
 def inception_fid() -> InceptionFID:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -19,19 +19,14 @@ from torch.nn import functional as F
 
 from glasshouse.files import write_atomic
 from glasshouse.semsim.degradations import degraded, empty
-from glasshouse.semsim.eyes import EYES
+from glasshouse.semsim.eyes import EYES, Way
 
 PENALTY = 0.01  # inverse strength of the probe's L2 penalty
 COPIES = 2  # degraded copies of every image that a judge learns from
 MOST = 0.7  # the degree to which they are degraded at most; beyond it little can be seen
-VERSION = 2  # counts changes that change verdicts
 NOTHING = -1  # the class of pictures that show nothing
 LINEUP = 20  # an original must be told from so many others, and from as many pictures of nothing
 SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)  # how quickly likeness may fall off with an angle
-
-
-#: How a judge tells: a probe names a class, a lineup picks an original.
-Way = Literal["probe", "lineup"]
 
 
 def voter_name(eye: str, way: Way, learned: str | None = None) -> str:
@@ -39,7 +34,7 @@ def voter_name(eye: str, way: Way, learned: str | None = None) -> str:
 
     ``learned`` is a word for what it learned from, for judges of one make who learned from different things.
     """
-    return " ".join([eye, way, str(VERSION), *([] if learned is None else [learned])])
+    return " ".join([eye, way, str(EYES[eye].version), *([] if learned is None else [learned])])
 
 
 def make_of(name: str) -> str:
@@ -65,7 +60,7 @@ class Probe:
 
     def __call__(self, images: Tensor) -> Tensor:
         """The classes (N,) that images (N, C, H, W) in [0, 1] seem to show."""
-        return self.classes[self.probabilities(EYES[self.eye](images)).argmax(1)]
+        return self.classes[self.probabilities(EYES[self.eye](images, "probe")).argmax(1)]
 
     def save(self, file: Path) -> None:
         """Keep the judge, so that every row of a table has the same."""
@@ -93,7 +88,7 @@ def train_probe(eye: str, images: Tensor, labels: Tensor, seed: int) -> Probe:
     """
     rng = torch.Generator().manual_seed(seed)
     shown = [images, *(degraded(images, MOST, rng) for _ in range(COPIES)), empty(images, rng)]
-    found = torch.cat([EYES[eye](one) for one in shown])
+    found = torch.cat([EYES[eye](one, "probe") for one in shown])
     named = np.concatenate([np.tile(labels.numpy(), 1 + COPIES), np.full(len(images), NOTHING)])
     centre, scale = found.mean(0), found.std(0).clamp_min(1e-6)
     probe = LogisticRegression(C=PENALTY, max_iter=300, random_state=seed)
@@ -120,14 +115,16 @@ class Lineup:
     def of(cls, eye: str, originals: Tensor, seed: int) -> Lineup:
         """Line up originals (M, C, H, W) and practise on degraded copies of them."""
         rng = torch.Generator().manual_seed(seed)
-        seen = EYES[eye](originals)
-        copies = [EYES[eye](degraded(originals, MOST, rng)) for _ in range(COPIES)]
-        nothing = EYES[eye](empty(originals.repeat(-(-LINEUP // len(originals)), 1, 1, 1)[:LINEUP], rng))
+        seen = EYES[eye](originals, "lineup")
+        times = max(COPIES, -(-EYES[eye].practice // len(originals)))
+        copies = [EYES[eye](degraded(originals, MOST, rng), "lineup") for _ in range(times)]
+        blanks = empty(originals.repeat(-(-LINEUP // len(originals)), 1, 1, 1)[:LINEUP], rng)
+        nothing = EYES[eye](blanks, "lineup")
         lens = _lens(torch.cat([copy - seen for copy in copies]))
         centre = seen.mean(0)
         known = F.normalize((torch.cat([seen, nothing]) - centre) @ lens, dim=1)
         practice = F.normalize((torch.cat(copies) - centre) @ lens, dim=1) @ known.T
-        right = torch.arange(len(originals)).repeat(COPIES)
+        right = torch.arange(len(originals)).repeat(times)
         sharpness = min(SHARPNESS, key=lambda sharp: float(F.cross_entropy(sharp * practice, right)))
         return cls(eye, centre, lens, known, sharpness)
 

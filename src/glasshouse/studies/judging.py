@@ -16,8 +16,8 @@ from glasshouse import checks
 from glasshouse.errors import StudyError
 from glasshouse.files import sole_owner, write_atomic
 from glasshouse.functional.threads import one_thread
-from glasshouse.semsim.eyes import EYES
-from glasshouse.semsim.judges import Way, voter_name
+from glasshouse.semsim.eyes import EYES, Way
+from glasshouse.semsim.judges import voter_name
 from glasshouse.store import Item, Location, Store, Vote, Votes
 from glasshouse.studies.judgements import IMPORTED
 from glasshouse.studies.panel import FOLDER, Originals, Seat, Skill, lessons_for, lineup_of, seated
@@ -150,12 +150,13 @@ def _ballots(
     album = Location.of(directory).album
     places = {item.original: place for place, item in enumerate(originals.items)}
     owners = torch.tensor([places[item.original] for item in items])
-    seen = EYES[seats[0].skill.eye](torch.stack([read_picture(album, str(item.image)) for item in items]))
+    pictures = torch.stack([read_picture(album, str(item.image)) for item in items])
+    seen = EYES[seats[0].skill.eye].see(pictures, [seat.skill.way for seat in seats])
     now = time.time()
     return [
         Vote(item.id, voters[seat.skill.way], verdict.answer, when=now, grade=verdict.grade)
         for seat in seats
-        for item, verdict in zip(items, seat.judge.look(seen, owners), strict=True)
+        for item, verdict in zip(items, seat.judge.look(seen[seat.skill.way], owners), strict=True)
     ]
 
 

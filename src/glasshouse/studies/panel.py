@@ -16,8 +16,8 @@ from glasshouse.data import ImageSet, datasets
 from glasshouse.data.crops import photo_crops, photographs_in
 from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.intervals import share_interval
-from glasshouse.semsim.eyes import EYES
-from glasshouse.semsim.judges import LINEUP, NOTHING, VERSION, Lineup, Probe, Way, train_probe
+from glasshouse.semsim.eyes import EYES, Way
+from glasshouse.semsim.judges import LINEUP, NOTHING, Lineup, Probe, train_probe
 from glasshouse.store import Item
 from glasshouse.studies.materials import unlike
 from glasshouse.types import ImageSpec, Interval
@@ -44,7 +44,7 @@ class Originals:
 
     def key(self, eye: str, seed: int) -> str:
         """The content hash of what a lineup of them learns from."""
-        return _digest([VERSION, eye, seed, [item.truth for item in self.items]], self.images)
+        return _digest([EYES[eye].version, eye, seed, [item.truth for item in self.items]], self.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Naming:
         may_be = [[name is None or name in item.answers for name in classes] for item in originals.items]
         candidates = torch.tensor(may_be).float()
         shown = torch.tensor([name is not None for name in classes])
-        truths = _among(probe.probabilities(EYES[probe.eye](originals.images)), candidates * shown)
+        truths = _among(probe.probabilities(EYES[probe.eye](originals.images, "probe")), candidates * shown)
         return cls(probe, tuple(classes), candidates, truths)
 
     def look(self, seen: Tensor, owners: Tensor) -> list[Seen]:
@@ -200,7 +200,7 @@ class Lessons:
 
     def key(self, eye: str, seed: int) -> str:
         """The content hash under which a probe is kept."""
-        return _digest([VERSION, eye, seed, self.classes, self.labels.tolist()], self.images)
+        return _digest([EYES[eye].version, eye, seed, self.classes, self.labels.tolist()], self.images)
 
 
 def lessons_for(originals: Originals, root: Path | None, seed: int) -> Lessons | None:
