@@ -70,7 +70,7 @@ SIGNED = (
 )
 ABLATION = (
     "One thing is changed at a time in how the shipped network learns; each is tested on {}, which teaches none of "
-    "them, by the judges above. Backbones other than AlexNet are trained as a whole from fresh weights."
+    "them, by {}. Backbones other than AlexNet are trained as a whole from fresh weights."
 )
 CAPTIONS = {
     "contradictions-*": "Figure 1: metrics say that the first reconstruction shows more, judges the second",
@@ -156,9 +156,16 @@ def ablated(rows: list[dict]) -> list[str]:
     if not rows:
         return []
     head = ["## What it owes to its data, backbone, loss and margin (figures 7 and 9)", ""]
-    tested = ABLATION.format(" and ".join(sorted({row["left_out"] for row in rows})))
+    said = (" and ".join(sorted({row[part] for row in rows})) for part in ("left_out", "testers"))
     remarks = [f"- {line}" for line in ablation_remarks(rows)]
-    return [*head, tested, "", *table(ABLATED, ablation_rows(rows)), "", *([*remarks, ""] if remarks else [])]
+    return [
+        *head,
+        ABLATION.format(*said),
+        "",
+        *table(ABLATED, ablation_rows(rows)),
+        "",
+        *([*remarks, ""] if remarks else []),
+    ]
 
 
 def pictures(found: dict) -> list[str]:

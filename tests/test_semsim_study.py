@@ -39,7 +39,8 @@ def outcome(left_out, models=None, *, axis="data set", testers="classifier: ince
 
 
 def tried(margin, tau):
-    row = {"panel": "margin", "value": str(margin), "originals": 9, "failed": None, "left_out": "cifar100"}
+    row = {"panel": "margin", "value": str(margin), "originals": 9, "failed": None}
+    row |= {"left_out": "cifar100", "testers": "classifier: two"}
     return row | {
         f"{name}{end}": tau for name in ("rho", "tau", "auc_within_original") for end in ("", "_low", "_high")
     }

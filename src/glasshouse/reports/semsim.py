@@ -118,7 +118,10 @@ def _picture(axes: Any, picture: Tensor, title: str, frame: str | None = None) -
 
 
 def draw_ablation(rows: Sequence[JSON]) -> bytes:
-    """Rho and tau of every variant, a panel for each thing that was changed (figures 7 and 9)."""
+    """Rho and tau of every variant, a panel for each thing that was changed (figures 7 and 9).
+
+    SemSim is a distance: one that ranks as judges do falls as they recognise more, so both are turned.
+    """
     from matplotlib.figure import Figure
 
     panels = list(dict.fromkeys(str(row["panel"]) for row in rows))
@@ -127,11 +130,11 @@ def draw_ablation(rows: Sequence[JSON]) -> bytes:
         some = [row for row in rows if row["panel"] == panel and row["tau"] is not None]
         for place, name in enumerate(("rho", "tau")):
             x = np.arange(len(some)) + 0.12 * (place - 0.5)
-            values = np.array([row[name] for row in some], float)
-            ends = np.array([[row[f"{name}_low"], row[f"{name}_high"]] for row in some], float).reshape(-1, 2).T
-            axes.errorbar(x, np.abs(values), yerr=np.abs(ends - values), fmt="o", capsize=2, label=f"|{name}|")
+            values = -np.array([row[name] for row in some], float)
+            ends = -np.array([[row[f"{name}_low"], row[f"{name}_high"]] for row in some], float).reshape(-1, 2).T
+            axes.errorbar(x, values, yerr=np.abs(ends - values), fmt="o", capsize=2, label=f"-{name}")
         axes.set_xticks(range(len(some)), [str(row["value"]) for row in some], rotation=30)
-        axes.set(title=panel, ylim=(0, 1.05))
+        axes.set(title=panel, ylim=(min(0, axes.get_ylim()[0]), 1.05))
         axes.grid(alpha=0.3)
         axes.legend()
     return png(figure)

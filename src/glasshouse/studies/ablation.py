@@ -17,7 +17,7 @@ from glasshouse.semsim.losses import LOSSES
 from glasshouse.studies.evaluation import AXES, Evaluated, panels, without
 from glasshouse.studies.judgements import Judgements
 from glasshouse.studies.runner import RunProgress
-from glasshouse.studies.semsim import Lesson
+from glasshouse.studies.semsim import Lesson, whose
 from glasshouse.types import JSON, flat
 
 SCHEMA = 1
@@ -56,10 +56,11 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ablated:
-    """A variant and its test."""
+    """A variant, its test, and who made it."""
 
     variant: Variant
     test: Evaluated
+    testers: str
 
     def to_json(self) -> JSON:
         """Flat, with ``_low`` and ``_high`` beside each value; null where there is none, and ``failed`` says why."""
@@ -67,7 +68,7 @@ class Ablated:
         metric = next((one for one in found if one.name == "semsim"), None)
         collapsed = self.test.missing.get("semsim")
         row: JSON = {"panel": self.variant.panel, "value": self.variant.value}
-        row |= {"left_out": self.test.left_out, "originals": self.test.originals}
+        row |= {"left_out": self.test.left_out, "testers": self.testers, "originals": self.test.originals}
         for name in ("rho", "tau", "auc_within_original"):
             row |= flat(name, None if metric is None else getattr(metric, name))
         return row | {"failed": self.test.failed or (collapsed and f"SemSim is {collapsed}")}
@@ -98,7 +99,7 @@ def ablate(
         some = _some(rest, variant.originals, lesson.recipe.seed)
         with one_thread():
             test = without(some, testing, AXIS, target, variant.lesson)
-        yield Ablated(variant, test)
+        yield Ablated(variant, test, whose(testing))
     progress(len(work), len(work))
 
 
