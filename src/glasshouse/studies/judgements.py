@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from glasshouse.errors import DataError, StudyError
-from glasshouse.semsim.eyes import EYES
-from glasshouse.semsim.judges import Way, make_of, voter_name
+from glasshouse.semsim.eyes import EYES, Way
+from glasshouse.semsim.judges import make_of, voter_name
 from glasshouse.store import DEGRADED, Item, Kind, Location, Store, Vote, Votes
 from glasshouse.studies.pictures import fingerprint, read_picture, to_pixels
 from glasshouse.types import JSON
