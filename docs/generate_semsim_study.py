@@ -77,10 +77,11 @@ def export(evaluations: list[Path], studies: list[Path]) -> None:
 
 def merged(held: dict, found: dict) -> dict:
     """What was kept before with what was found since, which takes the place of rows about the same thing."""
-    return {
+    rows = {
         part: list({tuple(map(str, named(row))): row for row in [*held.get(part, ()), *found[part]]}.values())
         for part, named in NAMED.items()
     }
+    return rows | {"before": held.get("before")}  # what judges of an older make found
 
 
 def _tests(folder: Path) -> list[dict]:

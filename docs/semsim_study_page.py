@@ -72,6 +72,13 @@ ABLATION = (
     "One thing is changed at a time in how the shipped network learns; each is tested on {}, which teaches none of "
     "them, by {}. Backbones other than AlexNet are trained as a whole from fresh weights."
 )
+BEFORE = (
+    "The first votes on these reconstructions were given by {}, who compare averages over the whole picture. They "
+    "recognised next to none of the faces, though those through ConvNet8 can be told at a glance, and were given eyes "
+    "for places ([how](../semsim.md#judges)). Metrics that compare place by place, SemSim among them, agree better with "
+    "such judges. No metric's figures led to that change, but they changed with it: on CIFAR-100 LPIPS came first "
+    "before. This is what the first judges said about the same pictures:"
+)
 CAPTIONS = {
     "contradictions-*": "Figure 1: metrics say that the first reconstruction shows more, judges the second",
     "metrics": f"Figure 3A: metric against metric, {DATASETS[0]}",
@@ -135,6 +142,22 @@ def agreement(test: dict) -> list[str]:
         *(f"Without {name}: {why}." for name, why in test["missing"].items()),
     ]
     return [head, "", " ".join(facts), "", *table(AGREEMENT, rows), ""]
+
+
+def before(found: dict | None) -> list[str]:
+    """What judges of an older make said, who were changed after a look at what they recognised."""
+    if not found:
+        return []
+    rows = []
+    for test in found["tests"]:
+        seen = next(one for one in found["recognised"] if one["dataset"].partition(":")[0] == test["left_out"])
+        for name, one in test["correlation"]["metrics"].items():
+            row = [test["left_out"], f"{seen['share']:.1%}", name, value(one, "tau"), value(one, "auc_within_original")]
+            rows.append(row)
+    testers = sorted({test["testers"] for test in found["tests"]})
+    heads = ["data set", "recognised", "metric", "tau", "AUC within original"]
+    said = BEFORE.format(" and ".join(testers))
+    return ["## The judges were changed once", "", said, "", *table(heads, rows), ""]
 
 
 def missing(found: dict) -> list[str]:
@@ -204,6 +227,7 @@ def page(found: dict) -> str:
         *("## What was attacked", "", TARGETS, "", *table(TRAINED, learned(found["targets"])), "", DEVIATIONS, ""),
         *("## What judges recognised", "", SEEN, "", *table(RECOGNISED, shown(found["recognised"])), ""),
     ]
+    lines += before(found.get("before"))
     for axis, title in TABLES.items():
         some = [test for test in found["tests"] if test["axis"] == axis]
         lines += [f"## {title}", "", SIGNED, ""] if some else []
