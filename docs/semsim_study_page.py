@@ -77,7 +77,8 @@ BEFORE = (
     "recognised next to none of the faces, though those through ConvNet8 can be told at a glance, and were given eyes "
     "for places ([how](../semsim.md#judges)). Metrics that compare place by place, SemSim among them, agree better "
     "with such judges, who are now rather too easily satisfied where colours tell originals apart. No metric's figures "
-    "led to that change, but they changed with it: on CIFAR-100 LPIPS came first before. This is what the first judges said about the same pictures:"
+    "led to that change, but they changed with it: on CIFAR-100 LPIPS came first before. This is "
+    "what the first judges said about the same pictures:"
 )
 CAPTIONS = {
     "contradictions-*": "Figure 1: metrics say that the first reconstruction shows more, judges the second",
