@@ -56,7 +56,9 @@ TARGETS = (
 )
 DEVIATIONS = (
     "Deviations from the paper: 32 px, small networks, few images and steps; ORL faces for CelebA; DLG needs a smooth "
-    "network and CAFE one that is cut over workers, so that each attacks fourteen variants of its own."
+    "network and CAFE one that is cut over workers, so that each attacks fourteen variants of its own. Settings and "
+    "epochs of the attack on ORL faces, and the settings of GradAttack, come from a pilot on three test portraits, by "
+    "how much of them could be seen; one of the three is also among the attacked."
 )
 SEEN = (
     "How often a testing judge recognises a reconstruction through a network that has learned enough: what metrics are "
@@ -76,8 +78,9 @@ BEFORE = (
     "The first votes on these reconstructions were given by {}, who compare averages over the whole picture. They "
     "recognised next to none of the faces, though those through ConvNet8 can be told at a glance, and were given eyes "
     "for places ([how](../semsim.md#judges)). Metrics that compare place by place, SemSim among them, agree better "
-    "with such judges, who are now rather too easily satisfied where colours tell originals apart. No metric's figures "
-    "led to that change, but they changed with it: on CIFAR-100 LPIPS came first before. This is "
+    "with such judges, who are now rather too easily satisfied where colours tell originals apart. The "
+    "figures of all metrics had been seen by then; what led to the change was what judges missed, but the figures "
+    "changed with it: on CIFAR-100 LPIPS came first before. This is "
     "what the first judges said about the same pictures:"
 )
 CAPTIONS = {

@@ -14,8 +14,9 @@ from glasshouse.cli.words import kind, listed
 semsim = typer.Typer(help="Train and use SemSim.", no_args_is_help=True, rich_markup_mode=None)
 
 Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories")]
-FAIR = 0.6  # share of pairs in the right order from which a network has learned something
 DataRoot = Annotated[Path | None, typer.Option(help="where data sets lie [default: GLASSHOUSE_DATA]")]
+
+FAIR = 0.6  # share of pairs in the right order from which a network has learned something
 
 
 @semsim.command()
