@@ -81,6 +81,12 @@ def pairs(truth: Tensor, guess: Tensor) -> None:
         )
 
 
+def colours(value: Tensor) -> None:
+    """Refuse images (N, C, H, W) that are neither grey nor in colour, which is all that published networks know."""
+    if value.shape[1] not in (1, 3):
+        raise DataError(f"Images have {value.shape[1]} channels: a network looks at grey (1) or colour (3) ones.")
+
+
 def labels(value: Tensor, spec: ImageSpec, count: int) -> None:
     """Refuse labels that are not ``count`` whole numbers in [0, classes)."""
     if value.ndim != 1 or len(value) != count:

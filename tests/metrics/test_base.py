@@ -69,3 +69,11 @@ def test_values_and_intervals_of_few_stay_within_bounds(name, photos, rng):
 def test_bad_pairs_are_refused(name, photos):
     with pytest.raises(DataError, match="differ in shape"):
         create(name)(photos, photos[:2])
+
+
+@pytest.mark.parametrize("name", ["lpips", "semsim", "fid"])
+def test_networks_refuse_what_is_neither_grey_nor_coloured(name):
+    two = torch.rand(2, 2, 16, 16)
+    metric = create(name)
+    with pytest.raises(DataError, match="2 channels"):
+        metric(two, two) if isinstance(metric, Metric) else metric.update(two, two)

@@ -77,6 +77,7 @@ def through(
     network: nn.Module, distances: Callable[[Tensor, Tensor], Tensor], truth: Tensor, guess: Tensor, at_once: int
 ) -> Tensor:
     """Distances (N,) of pairs through the eyes of a network, so many at once: on its device, and then on the CPU."""
+    checks.colours(truth)
     with devices.placed(network) as device:
         pairs = zip(truth.split(at_once), guess.split(at_once), strict=True)
         return torch.cat([distances(first.to(device), second.to(device)).cpu() for first, second in pairs])

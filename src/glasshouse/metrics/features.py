@@ -20,6 +20,7 @@ CHUNK = 32
 
 def features(images: Tensor) -> Tensor:
     """Inception features (N, 2048) of images (N, C, H, W), grey ones repeated over three channels."""
+    checks.colours(images)
     network = trunks.inception_fid()
     with torch.no_grad(), devices.placed(network) as device:
         chunks = images.expand(-1, 3, -1, -1).split(CHUNK)
