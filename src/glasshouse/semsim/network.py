@@ -297,8 +297,9 @@ def structure(images: Tensor, side: int) -> Tensor:
     moments = F.conv2d(torch.cat([padded, padded.square()], 1), share.expand(2, 1, -1, -1), groups=2).flatten(2)
     mean, squares = moments.split(1, 1)
     contrast = ((squares - mean.square()).clamp_min(0) + FLAT**2).sqrt()
-    # in place, because memory for this many windows costs more time than the arithmetic
-    return F.unfold(padded, PATCH).sub_(mean).mul_(share.sqrt().view(-1, 1)).div_(contrast)
+    # views, faster than F.unfold; then in place, because memory for this many windows costs more than the arithmetic
+    windows = padded.unfold(2, side, 1).unfold(3, side, 1).reshape(len(images), PATCH**2, side**2)
+    return windows.sub_(mean).mul_(share.sqrt().view(-1, 1)).div_(contrast)
 
 
 def _bell(sigma: float, reach: int) -> Tensor:
