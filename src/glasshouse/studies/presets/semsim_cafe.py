@@ -20,6 +20,8 @@ def laptop() -> Grid:
         title="SemSim, CAFE, laptop scale",
         datasets=("cifar100",),
         models=MODELS,
+        checkpoints=(10, 15),
+        seeds=(0, 1),
         lr=0.03,
         images=8,
         batch=8,

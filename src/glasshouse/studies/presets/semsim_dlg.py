@@ -21,6 +21,8 @@ def laptop() -> Grid:
         title="SemSim, DLG, laptop scale",
         datasets=("cifar100",),
         models=MODELS,
+        checkpoints=(10, 15),
+        seeds=(0, 1),
         lr=0.1,
         images=4,
         attacks=("dlg:steps=60,lr=0.1,restarts=1",),

@@ -9,13 +9,14 @@ from glasshouse.studies.presets import semsim
 
 
 def laptop() -> Grid:
-    """The same models, and four images of each; steps and total variation as InvGrad has them there."""
+    """Two checkpoints of the same models, and four images of each; total variation as InvGrad has it there."""
     return replace(
         semsim.laptop(),
         title="SemSim, GradAttack, laptop scale",
         datasets=("cifar100",),
+        checkpoints=(10, 15),
         images=4,
-        attacks=("gradattack:preset=own,steps=800,tv=0.005,bn=0.001,annealed=false,sign=false,lr=0.2",),
+        attacks=("gradattack:preset=own,steps=800,tv=0.02,bn=0.001,annealed=true,sign=false,lr=0.2",),
     )
 
 
