@@ -206,6 +206,11 @@ def ends(interval: dict) -> dict:
     return {"a_low": interval["low"], "a_high": interval["high"]}
 
 
+def unique(rows: list[list[str]]) -> list[list[str]]:
+    """Judges whose eyes were changed stand in a study twice."""
+    return [list(row) for row in dict.fromkeys(map(tuple, rows))]
+
+
 def figures(found: dict) -> str:
     """The generated part of the model card."""
     evaluation = found["evaluation"]
@@ -241,7 +246,7 @@ def figures(found: dict) -> str:
         *viewer(),
         "The judges, and the share of clean images that they name rightly where they name:",
         "",
-        *table(["data set", "eye", "role", "way", "clean images right"], judges(found["judges"])),
+        *table(["data set", "eye", "role", "way", "clean images right"], unique(judges(found["judges"]))),
     ]
     if found["ablation"] is not None:
         lines += ["", "![What SemSim owes to data, backbone, loss and margin](../results/semsim-ablation.png)"]

@@ -77,8 +77,12 @@ def export(evaluations: list[Path], studies: list[Path]) -> None:
 
 def merged(held: dict, found: dict) -> dict:
     """What was kept before with what was found since, which takes the place of rows about the same thing."""
+    tried = {(row["left_out"], row["testers"]) for row in found["ablation"]}
+    kept = {part: list(held.get(part, ())) for part in NAMED}
+    # variants that others tested, or on other pictures, do not compare
+    kept["ablation"] = [row for row in kept["ablation"] if not tried or (row["left_out"], row["testers"]) in tried]
     rows = {
-        part: list({tuple(map(str, named(row))): row for row in [*held.get(part, ()), *found[part]]}.values())
+        part: list({tuple(map(str, named(row))): row for row in [*kept[part], *found[part]]}.values())
         for part, named in NAMED.items()
     }
     return rows | {"before": held.get("before")}  # what judges of an older make found
@@ -179,11 +183,11 @@ def draw(study: Path) -> None:
         turned = {name: one if create(name).leaks_when == "high" else -one for name, one in values.items()}
         rows = orderings(some, values["psnr"], -values["psnr"])
         pairs = contradictions(some, turned)
-        attack = str(some.guesses[0].facts["attack"]).partition(":")[0]
+        subject = "-".join(one.partition(":")[0] for one in (dataset, str(some.guesses[0].facts["attack"])))
         if rows:
-            _keep(f"judged-{attack}", draw_judged(rows))
+            _keep(f"judged-{subject}", draw_judged(rows))
         if pairs:
-            _keep(f"contradictions-{attack}", draw_contradictions(pairs))
+            _keep(f"contradictions-{subject}", draw_contradictions(pairs))
         if rows or pairs:
             return
 

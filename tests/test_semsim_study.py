@@ -16,7 +16,7 @@ def pages(monkeypatch):
     return importlib.import_module("semsim_study_page")
 
 
-def outcome(left_out, models=None, *, axis="data set", testers="classifier: inception_v3 lineup 3"):
+def outcome(left_out, models=None, *, axis="data set", testers="classifier: inception_v3 lineup 4"):
     """One test of an evaluation as the study keeps it; without models there was none."""
     metric = {f"{name}{end}": 0.5 for name in FIGURES for end in ("", "_low", "_high")} | {"resolved_accuracy": None}
     found = {"metrics": {"psnr": metric, "semsim": metric}, "models": models, "images": 96, "resolved_pairs": 3}
@@ -31,7 +31,7 @@ def outcome(left_out, models=None, *, axis="data set", testers="classifier: ince
         "missing": {"fid": "few"},
     }
     return facts | {
-        "teachers": "classifier: alexnet lineup 2",
+        "teachers": "classifier: alexnet lineup 3",
         "testers": testers,
         "failed": None if models else "one-sided",
         "correlation": found | {"pairs": 6, "difficulty_auc_within_model": None} if models else None,
@@ -98,3 +98,26 @@ def test_parts_of_the_study_add_up(pages):
     assert len(whole["recognised"]) == 1
     assert [row["tau"] for row in whole["ablation"]] == [-0.3, -0.2]
     assert "| margin | 2 | 9 | -0.200 [-0.200, -0.200] |" in pages.page(whole)
+    others = study() | {"ablation": [tried(1, -0.4) | {"testers": "classifier: three"}]}
+    assert [row["tau"] for row in merged(whole, others)["ablation"]] == [-0.4]  # other judges do not compare
+
+
+def test_judges_that_agree_on_nothing_or_tell_nothing_apart_are_called_so(pages):
+    test = outcome("cifar100", 60)
+    test["correlation"] |= {"kappa": -0.2, "kappa_low": -0.3, "kappa_high": -0.1, "trainings": 28}
+    page = pages.page(study(test))
+    assert "28 trainings stand behind" in page
+    assert "kappa of the judges -0.200 [-0.300, -0.100]. **They do not agree" in page
+    assert "no two models" not in page
+    test["correlation"] |= {"kappa_low": 0.1, "resolved_pairs": 0}
+    page = pages.page(study(test))
+    assert "**They tell no two models apart.**" in page
+    assert "do not agree" not in page
+
+
+def test_what_judges_said_before_they_were_changed_stays(pages):
+    first = study(outcome("cifar100", 60, testers="classifier: old"))
+    page = pages.page(study(outcome("cifar100", 60)) | {"before": first})
+    told = page.partition("## The judges were changed once")[2]
+    assert "given by classifier: old" in told
+    assert "| cifar100 | 10.0% | psnr | 0.500 [0.500, 0.500] | 0.500 [0.500, 0.500] |" in told

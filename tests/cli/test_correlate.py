@@ -54,7 +54,7 @@ def test_a_study_without_votes_is_told_how_to_get_some(tmp_path):
 
 def test_classifiers_are_not_called_people(tmp_path):
     study = make_study(tmp_path / "study")
-    vote(study, ("inception_v3 lineup 3", "efficientnet_lite0 lineup 3", "inception_v3 probe 3"))
+    vote(study, ("inception_v3 lineup 4", "efficientnet_lite0 lineup 4", "inception_v3 probe 4"))
     output = invoke(study, "--metrics", "psnr,mse", "--judges", "classifier", "--out", tmp_path / "out").output
     assert "Metrics against classifiers" in output
     assert "Ceiling of these classifiers" in output

@@ -44,7 +44,7 @@ def test_remarks_say_what_all_of_it_rests_on(found):
     for words in (
         "119 images of 6 models, 4 annotators",
         "of 15 pairs",
-        "over fewer than 10 models are too narrow",
+        "over fewer than 10 models, of which checkpoints of one training are one, are too narrow",
         "Human ceiling",
         "Item difficulty",
         "1 images",

@@ -15,6 +15,7 @@ from glasshouse.reports.semsim import (
     draw_order,
     draw_reliability,
     reliability,
+    turned,
 )
 from glasshouse.studies.ordering import Contradiction, Ordering
 
@@ -66,3 +67,5 @@ def test_pictures_of_orders_and_ablations(rng):
         ["loss", "triplet", "9", "n/a", "n/a", "n/a"],
     ]
     assert ablation_remarks(rows) == ["loss triplet: too few"]
+    value, (below, above) = turned(rows[:1], "tau")
+    assert (value - below, value, value + above) == (0.0, 0.4, 0.8)  # -tau, between minus its high and its low end

@@ -36,3 +36,13 @@ def test_without_pairs_there_is_nothing_to_compute(reduction, photos):
         metric.compute()
     with pytest.raises(DataError, match="truth is of type ndarray"):
         metric.update(photos.numpy(), photos.numpy())
+    with pytest.raises(DataError, match="2 channels"):
+        metric.update(photos[:, :2], photos[:, :2])
+
+
+def test_values_of_several_processes_are_gathered(photos):
+    metric = SemSimMetric(
+        reduction="none", dist_sync_fn=lambda value, group: [value, value], distributed_available_fn=lambda: True
+    )
+    metric.update(photos, photos.flip(0))
+    assert len(metric.compute()) == 2 * len(photos)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from tests.judged_study import make_study, vote
 
 from glasshouse.errors import DataError, WeightsError
+from glasshouse.metrics import Metric
+from glasshouse.metrics import metrics as registered
 from glasshouse.semsim import Recipe
 from glasshouse.studies import evaluation, ordering, voted
 from glasshouse.studies.evaluation import evaluate, panels
@@ -29,8 +32,8 @@ def test_every_data_set_attack_and_model_is_left_out_once(studies, monkeypatch):
     monkeypatch.setattr(voted, "features", no_weights)
     found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
     assert (found.teachers, found.testers) == (
-        "classifier: alexnet lineup 2",
-        "classifier: efficientnet_lite0 lineup 3, inception_v3 lineup 3",
+        "classifier: alexnet lineup 3",
+        "classifier: efficientnet_lite0 lineup 4, inception_v3 lineup 4",
     )
     assert [(one.axis, one.left_out) for one in found.tests] == [
         ("data set", "first.npz"),
@@ -61,7 +64,7 @@ def test_what_is_left_out_never_teaches(studies, monkeypatch):
     evaluate(studies, QUICK, axes=("data set", "attack"), metrics=())
     assert [some.datasets for some in taught[:2]] == [("second.npz",), ("first.npz",)]
     assert {guess.facts["attack"] for guess in taught[2].guesses} == {"invgrad"}
-    assert all(some.voters == ("alexnet lineup 2",) for some in taught)
+    assert all(some.voters == ("alexnet lineup 3",) for some in taught)
 
 
 def test_pictures_that_are_tested_teach_under_no_other_name(studies, tmp_path, monkeypatch):
@@ -111,7 +114,7 @@ def test_people_may_test_what_classifiers_taught(studies, tmp_path):
 
 
 def test_orders_that_differ_are_shown(studies):
-    some = read(studies[:1], "classifier", ["inception_v3 lineup 3"])
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 4"])
     psnr = np.array([-float(guess.case_key.split()[1]) for guess in some.guesses])
     semsim = -psnr
     semsim[some.owners.numpy() == 3] *= -1
@@ -124,15 +127,15 @@ def test_orders_that_differ_are_shown(studies):
 
 def test_orders_show_both_kinds(studies, monkeypatch):
     monkeypatch.setattr(ordering, "MOST", 2)  # the best and the worst by PSNR
-    some = read(studies[:1], "classifier", ["inception_v3 lineup 3"])
-    psnr = np.array([float(guess.hits["inception_v3 lineup 3"]) for guess in some.guesses])
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 4"])
+    psnr = np.array([float(guess.hits["inception_v3 lineup 4"]) for guess in some.guesses])
     assert all(one.recognised.tolist() == [False, True] for one in orderings(some, psnr, -psnr))
     middle = np.where(psnr == 1, 0.5, np.arange(len(psnr)) % 2)  # those recognised are neither
     assert orderings(some, middle, -middle) == ()
 
 
 def test_metrics_that_contradict_judges_are_shown(studies):
-    some = read(studies[:1], "classifier", ["inception_v3 lineup 3", "efficientnet_lite0 lineup 3"])
+    some = read(studies[:1], "classifier", ["inception_v3 lineup 4", "efficientnet_lite0 lineup 4"])
     shares = np.array([guess.share for guess in some.guesses])
     fooled = np.where(some.owners.numpy() == 3, -shares, shares)
     assert contradictions(some, {"right": shares}) == ()
@@ -151,6 +154,31 @@ def test_of_one_study_alone_only_attacks_and_models_can_be_left_out(studies):
 
 def test_without_votes_for_the_test_nothing_is_tested(tmp_path):
     study = make_study(tmp_path / "study")
-    vote(study, ("alexnet lineup 2",))
+    vote(study, ("alexnet lineup 3",))
     with pytest.raises(DataError, match="no efficientnet_lite0 or inception_v3 votes"):
         evaluate([study], QUICK)
+
+
+def test_metrics_of_others_say_which_way_they_leak_and_missing_teachers_are_named(studies, tmp_path):
+    name = "of_a_plugin"
+
+    @registered.register(name)
+    @dataclass(frozen=True, kw_only=True)
+    class OfAPlugin(Metric):
+        """Distance of pixels."""
+
+        leaks_when = "low"
+
+        def per_image(self, truth, guess):
+            return (truth - guess).square().flatten(1).mean(1)
+
+    untaught = make_study(tmp_path / "untaught", dataset="third.npz", first=80)
+    vote(untaught, ("inception_v3 lineup 4",))
+    try:
+        (one,) = evaluate([untaught], QUICK, lessons=studies, axes=("data set",), metrics=(name, "mse")).tests
+    finally:
+        del registered._classes[name]
+    theirs, mse = (next(metric for metric in one.found.metrics if metric.name == other) for other in (name, "mse"))
+    assert theirs.known
+    assert theirs.auc_within_original.mean == pytest.approx(mse.auc_within_original.mean)
+    assert one.missing == {"classifier": "no teaching classifier voted on some of these pictures"}

@@ -75,7 +75,7 @@ def cast(study):
 def test_probes_name_what_they_see_and_are_surer_of_it_than_of_nothing(digits):
     assert judge(digits, eyes=("near", "far")) == judging.Cast(120, 0)
     found = [one for one in cast(digits) if "probe" in one[0][0]]
-    assert {who for who, _, _ in found} == {("near probe 2", "classifier"), ("far probe 2", "classifier")}
+    assert {who for who, _, _ in found} == {("near probe 3", "classifier"), ("far probe 3", "classifier")}
     clear = [(item, vote) for _, item, vote in found if item.case_key == "none"]
     assert sum(vote.answer == item.truth for item, vote in clear) > 0.6 * len(clear)
     grades = {key: [vote.grade for _, item, vote in found if item.case_key == key] for key in ("none", "grey")}
@@ -119,8 +119,8 @@ def test_who_learned_from_other_things_is_somebody_else(tmp_path):
     first, second = (skill["learned"] for skill in skills(study))
     after = {(who, item.id, vote.grade) for who, item, vote in cast(study)}
     assert first != second
-    assert {name for (name, _), *_ in after - before} == {f"near lineup 2 {second}"}
-    assert judges.make_of(f"near lineup 2 {second}") == "near lineup 2"
+    assert {name for (name, _), *_ in after - before} == {f"near lineup 3 {second}"}
+    assert judges.make_of(f"near lineup 3 {second}") == "near lineup 3"
     assert judge(study, eyes=("near",)) == judging.Cast(0, 30)
 
 
@@ -132,16 +132,16 @@ def test_judges_of_one_make_have_one_vote_and_it_is_the_newest(tmp_path):
     newest = {skill["eye"]: skill["learned"] for skill in skills(study)}
     grades = {(who, item.case_key, item.place): vote.grade for (who, _), item, vote in cast(study)}
     found = read([study], "classifier")
-    assert found.voters == ("far lineup 2", "near lineup 2")
+    assert found.voters == ("far lineup 3", "near lineup 3")
     for guess in found.guesses:
-        own = ["near lineup 2"] if guess.case_key.startswith("degraded") else list(found.voters)
+        own = ["near lineup 3"] if guess.case_key.startswith("degraded") else list(found.voters)
         assert sorted(guess.hits) == sorted(guess.grades) == sorted(own)
         for name in own:
             learned = f" {newest[name.split()[0]]}" if guess.attacked else ""
             assert guess.grades[name] == grades[name + learned, guess.case_key, guess.place]
 
 
-@pytest.mark.parametrize("name", ["Anna Maria de Silva", "clip vit b 32", "near lineup 2"])
+@pytest.mark.parametrize("name", ["Anna Maria de Silva", "clip vit b 32", "near lineup 3"])
 def test_others_have_their_own_names(name):
     assert judges.make_of(name) == name
 
@@ -155,7 +155,7 @@ def test_judges_from_before_this_was_written_down_go_on_under_their_names(tmp_pa
     notes.write_text(json.dumps({"schema": judging.SCHEMA, "judges": [old]}))
     assert judge(study, eyes=("near",), degraded=1) == judging.Cast(10, 30)
     assert skills(study) == [whole]
-    assert {name for (name, _), *_ in cast(study)} == {"near lineup 2"}
+    assert {name for (name, _), *_ in cast(study)} == {"near lineup 3"}
 
 
 def test_judges_from_before_this_was_written_down_are_those_of_the_usual_seed(digits):
@@ -166,8 +166,8 @@ def test_judges_from_before_this_was_written_down_are_those_of_the_usual_seed(di
     assert judge(digits, eyes=("near",), seed=1) == judging.Cast(60, 0)
     assert judge(digits, eyes=("near",)) == judging.Cast(0, 30)
     assert skills(digits)[:2] == old
-    new = {f"near {one['way']} 2 {one['learned']}" for one in skills(digits)[2:]}
-    assert {name for (name, _), *_ in cast(digits)} == new | {"near lineup 2", "near probe 2"}
+    new = {f"near {one['way']} 3 {one['learned']}" for one in skills(digits)[2:]}
+    assert {name for (name, _), *_ in cast(digits)} == new | {"near lineup 3", "near probe 3"}
     assert json.loads(notes.read_text())["schema"] == judging.SCHEMA > 2
 
 
@@ -297,3 +297,17 @@ def test_a_lineup_of_few_originals_practises_as_often_as_its_eye_wants(monkeypat
         practised.clear()
         judges.Lineup.of("near", torch.rand(10, 1, 8, 8, generator=torch.Generator().manual_seed(0)), 0)
         assert practised == [10] * times
+
+
+def test_how_sharply_a_lineup_tells_is_learned_from_copies_that_made_no_lens(monkeypatch):
+    rng = torch.Generator().manual_seed(0)
+    monkeypatch.setitem(eyes.EYES, "near", Eye(thumbnails, 32, teaches=True, practice=40))
+    images = torch.rand(10, 1, 8, 8, generator=rng)
+
+    def spoilt(images, most, seed):  # first the copies that make the lens, like their originals, then some unlike
+        spoilt.times += 1
+        return images if spoilt.times % 4 in (1, 2) else torch.rand(images.shape, generator=rng)
+
+    spoilt.times = 0
+    monkeypatch.setattr(judges, "degraded", spoilt)
+    assert judges.Lineup.of("near", images, 0).sharpness == min(judges.SHARPNESS)

@@ -28,7 +28,7 @@ def by_people(tmp_path_factory):
     """A study that three people judged, and a classifier that recognised nothing."""
     study = make_study(tmp_path_factory.mktemp("people") / "study")
     vote(study, ("one", "two", "three"), kind="human")
-    vote(study, ("efficientnet_lite0 lineup 3",), always=False)
+    vote(study, ("efficientnet_lite0 lineup 4",), always=False)
     return study
 
 
@@ -62,7 +62,7 @@ def test_people_are_asked_first_and_the_shipped_semsim_is_beside(by_people, monk
 
 def test_classifiers_that_teach_test_nothing(studies):
     assert correlate(studies, metrics=("mse",)).kind == "classifier"
-    assert by_testers(studies, "classifier").voters == ("efficientnet_lite0 lineup 3", "inception_v3 lineup 3")
+    assert by_testers(studies, "classifier").voters == ("efficientnet_lite0 lineup 4", "inception_v3 lineup 4")
 
 
 def test_metrics_without_a_value_are_named_with_the_reason(by_people, monkeypatch):
@@ -210,7 +210,7 @@ def test_voters_are_those_who_voted(studies):
         dataclasses.replace(one, hits={name: hit for name, hit in one.hits.items() if "inception" in name})
         for one in testing.guesses
     )
-    assert dataclasses.replace(testing, guesses=guesses).only(lambda guess: True).voters == ("inception_v3 lineup 3",)
+    assert dataclasses.replace(testing, guesses=guesses).only(lambda guess: True).voters == ("inception_v3 lineup 4",)
 
 
 def test_what_semsim_learned_from_is_said(by_people, monkeypatch):
@@ -243,3 +243,10 @@ def test_a_metric_of_somebody_else_says_itself_which_way_it_leaks(by_people, lea
         del metrics._classes[name]
     assert (theirs.leaks_when, theirs.known) == (leaks, True)
     assert theirs.auc_within_original.mean == pytest.approx(mse.auc_within_original.mean)
+
+
+def test_votes_of_judges_that_were_changed_since_are_called_so(tmp_path):
+    study = make_study(tmp_path / "old")
+    vote(study, ("inception_v3 lineup 1",))
+    with pytest.raises(DataError, match=r"older make \(inception_v3 lineup 1\): run 'glasshouse semsim judge'"):
+        correlate([study], judges="classifier")

@@ -146,7 +146,7 @@ class InceptionFID(nn.Module):
         return features
 
     def middle(self, images: Tensor) -> Tensor:
-        """Maps (N, 768, H / 16, W / 16) of the first five mixed blocks."""
+        """Maps (N, 768, about H / 18, W / 18) of the first five mixed blocks."""
         found = (images * 255 - 128) / 128
         for name, layer in self.network.named_children():
             found = layer(found)

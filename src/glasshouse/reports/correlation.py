@@ -76,8 +76,11 @@ def remarks(found: Correlation, whose: str = "people") -> list[str]:
         f"Votes resolve {resolved} of {pairs} pairs of models (the 95 % interval of the difference, over originals, "
         "leaves out 0).",
     ]
-    if len(found.recognition.models) < MANY:
-        lines.append(f"Intervals of rho and tau over fewer than {MANY} models are too narrow: rank more of them.")
+    if found.trainings < MANY:
+        lines.append(
+            f"Intervals of rho and tau over fewer than {MANY} models, of which checkpoints of one training are one, "
+            "are too narrow: rank more of them."
+        )
     if people.tau is not None:
         lines.append(
             f"{CEILINGS[whose]}: half of the annotators against the others, over {people.splits} splits: "

@@ -130,14 +130,20 @@ def draw_ablation(rows: Sequence[JSON]) -> bytes:
         some = [row for row in rows if row["panel"] == panel and row["tau"] is not None]
         for place, name in enumerate(("rho", "tau")):
             x = np.arange(len(some)) + 0.12 * (place - 0.5)
-            values = -np.array([row[name] for row in some], float)
-            ends = -np.array([[row[f"{name}_low"], row[f"{name}_high"]] for row in some], float).reshape(-1, 2).T
-            axes.errorbar(x, values, yerr=np.abs(ends - values), fmt="o", capsize=2, label=f"-{name}")
+            values, bars = turned(some, name)
+            axes.errorbar(x, values, yerr=bars, fmt="o", capsize=2, label=f"-{name}")
         axes.set_xticks(range(len(some)), [str(row["value"]) for row in some], rotation=30)
         axes.set(title=panel, ylim=(min(0, axes.get_ylim()[0]), 1.05))
         axes.grid(alpha=0.3)
         axes.legend()
     return png(figure)
+
+
+def turned(rows: Sequence[JSON], name: str) -> tuple[Array, Array]:
+    """Minus a value of each row, (N,), and how far its interval reaches below and above that, (2, N)."""
+    values = -np.array([row[name] for row in rows], float)
+    low, high = (-np.array([row[f"{name}_{end}"] for row in rows], float) for end in ("high", "low"))
+    return values, np.stack([values - low, high - values])
 
 
 def ablation_rows(rows: Sequence[JSON]) -> list[list[str]]:

@@ -36,7 +36,7 @@ class Eye:
     teaches: bool
     compare: Callable[[Tensor], Tensor] | None = None
     practice: int = 0
-    version: int = 2
+    version: int = 3
 
     def __call__(self, images: Tensor, way: Way) -> Tensor:
         """Features (N, D) of grey or colour images (N, C, H, W) in [0, 1] by which judges tell in one way."""
@@ -88,7 +88,7 @@ EYES: Mapping[str, Eye] = {
         teaches=False,
         compare=_in_places(lambda images: trunks.inception_fid().middle(images), GRID),
         practice=256,
-        version=3,
+        version=4,
     ),
     "efficientnet_lite0": Eye(
         lambda images: efficientnet_lite0()(images),
@@ -96,6 +96,6 @@ EYES: Mapping[str, Eye] = {
         teaches=False,
         compare=_in_places(lambda images: efficientnet_lite0().middle(images), 4),
         practice=256,
-        version=3,
+        version=4,
     ),
 }

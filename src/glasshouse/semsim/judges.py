@@ -113,18 +113,22 @@ class Lineup:
 
     @classmethod
     def of(cls, eye: str, originals: Tensor, seed: int) -> Lineup:
-        """Line up originals (M, C, H, W) and practise on degraded copies of them."""
+        """Line up originals (M, C, H, W) and practise on degraded copies of them.
+
+        Half of the copies make the lens, and the others say how sharp it is: it knows its own by heart.
+        """
         rng = torch.Generator().manual_seed(seed)
         seen = EYES[eye](originals, "lineup")
         times = max(COPIES, -(-EYES[eye].practice // len(originals)))
         copies = [EYES[eye](degraded(originals, MOST, rng), "lineup") for _ in range(times)]
         blanks = empty(originals.repeat(-(-LINEUP // len(originals)), 1, 1, 1)[:LINEUP], rng)
         nothing = EYES[eye](blanks, "lineup")
-        lens = _lens(torch.cat([copy - seen for copy in copies]))
+        known_by_heart, fresh = copies[: times // 2], copies[times // 2 :]
+        lens = _lens(torch.cat([copy - seen for copy in known_by_heart]))
         centre = seen.mean(0)
         known = F.normalize((torch.cat([seen, nothing]) - centre) @ lens, dim=1)
-        practice = F.normalize((torch.cat(copies) - centre) @ lens, dim=1) @ known.T
-        right = torch.arange(len(originals)).repeat(times)
+        practice = F.normalize((torch.cat(fresh) - centre) @ lens, dim=1) @ known.T
+        right = torch.arange(len(originals)).repeat(len(fresh))
         sharpness = min(SHARPNESS, key=lambda sharp: float(F.cross_entropy(sharp * practice, right)))
         return cls(eye, centre, lens, known, sharpness)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -24,7 +24,8 @@ AT_ONCE = 16  # pairs; what they make should stay in the caches
 class SemSimMetric(Metric):
     """SemSim over all pairs that ``update`` was given: their mean, or with ``reduction="none"`` each, (N,).
 
-    ``file`` is a network of your own, None the shipped one. Low values leak.
+    ``file`` is a network of your own, None the shipped one. Low values leak. What else a ``torchmetrics.Metric`` takes,
+    such as ``dist_sync_on_step``, it takes as well.
     """
 
     is_differentiable = False
@@ -34,8 +35,10 @@ class SemSimMetric(Metric):
     count: Tensor
     values: list[Tensor]
 
-    def __init__(self, file: str | Path | None = None, reduction: Literal["mean", "none"] = "mean") -> None:
-        super().__init__()
+    def __init__(
+        self, file: str | Path | None = None, reduction: Literal["mean", "none"] = "mean", **about_processes: Any
+    ) -> None:
+        super().__init__(**about_processes)
         checks.one_of("reduction", reduction, ("mean", "none"))
         # its own: a move to another device is nobody else's
         self.network = load(SHIPPED if file is None else Path(file))
@@ -55,6 +58,7 @@ class SemSimMetric(Metric):
     def update(self, truth: Tensor, guess: Tensor) -> None:
         """Take in some more pairs (N, C, H, W) in [0, 1]."""
         checks.pairs(truth, guess)
+        checks.colours(truth)
         with torch.no_grad():
             chunks = zip(truth.split(AT_ONCE), guess.split(AT_ONCE), strict=True)
             distances = torch.cat([self.network.distances(first, second) for first, second in chunks])
@@ -66,7 +70,8 @@ class SemSimMetric(Metric):
 
     def compute(self) -> Tensor:
         """The mean distance, or the distance of each pair in the order of the updates."""
-        if not (self.values if self.reduction == "none" else self.count):
+        # gathered from several processes the values are one tensor
+        if (len(self.values) if self.reduction == "none" else self.count) == 0:
             raise SettingError("SemSimMetric has no pairs yet: call update before compute.")
         if self.reduction == "none":
             found: Tensor = dim_zero_cat(self.values)

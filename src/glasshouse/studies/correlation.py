@@ -91,6 +91,11 @@ class Correlation:
     difficulty: Difficulty
     kappa: Interval | None
 
+    @property
+    def trainings(self) -> int:
+        """How many trainings stand behind the models: what intervals of rho and tau are over."""
+        return self.metrics[0].tau.images
+
     def between(self, first: MetricResult, second: MetricResult) -> tuple[float, float]:
         """Signed rho and tau of two metrics over the models."""
         values = np.array(first.means), np.array(second.means), np.ones((1, len(first.means)), np.int32)
@@ -105,6 +110,7 @@ class Correlation:
             "images": self.images,
             "images_without_votes": self.without_votes,
             "annotators": self.annotators,
+            "trainings": self.trainings,
             "metrics": {
                 one.name: one.to_json() | {"means": dict(zip(models, one.means, strict=True))} for one in self.metrics
             },
@@ -208,7 +214,8 @@ def _against_people(metric: _Measured, people: Judged, seen: Recognition) -> Met
     means, shares = metric.sign * metric.per_model, np.array(seen.shares)
     alone = [people.per_cluster(values) for values in (means, shares)]
     pooled = area(metric.per_image, people.chances, np.zeros_like(people.model), people.original)
-    in_model = area(metric.per_image, people.chances, people.model, people.original)
+    one_each = bool((metric.per_image == metric.per_model[people.model]).all())  # of a set: it tells no images apart
+    in_model = None if one_each else area(metric.per_image, people.chances, people.model, people.original)
     within = metric.within_original
     return MetricResult(
         name=metric.name,

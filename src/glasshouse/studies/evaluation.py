@@ -166,10 +166,17 @@ def without(
         people = judged_by(left, judge)
         ours = {"semsim": distances(network, left)}
         if teaching.kind == "classifier":
-            ours[CLASSIFIER] = _shares(teaching, left)
+            shares = _shares(teaching, left)
+            if np.isnan(shares).any():
+                missing[CLASSIFIER] = "no teaching classifier voted on some of these pictures"
+            else:
+                ours[CLASSIFIER] = shares
         values = columns(left, people, metrics, missing)
         values |= {name: column for name, column in ours.items() if tells(name, column, people, missing)}
-        found = correlation(people, values, source=f"{axis} {value}", judge=judge, images=len(left.guesses))
+        leaks = {name: create(name).leaks_when for name in metrics if name in values}
+        found = correlation(
+            people, values, source=f"{axis} {value}", judge=judge, images=len(left.guesses), leaks=leaks
+        )
     except GlasshouseError as error:  # one test that cannot be made leaves the others standing
         return Evaluated(axis, value, *amounts, None, missing, str(error))
     shown = orderings(left, values["psnr"], values["semsim"]) if {"psnr", "semsim"} <= values.keys() else ()

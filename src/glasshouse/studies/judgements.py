@@ -149,14 +149,30 @@ def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = N
             same = owner, guess.case_key, fingerprint(to_pixels(guess.picture))
             guesses[same] = guesses[same].with_votes_of(guess) if same in guesses else guess
     if not guesses:
-        who = kind if voters is None else " or ".join(sorted({name.partition(" ")[0] for name in voters}))
-        raise _silent(who, studies)
+        who = kind if voters is None else " or ".join(sorted({_eye(name) for name in voters}))
+        raise _silent(who, studies, _of_older_make(studies, kind, voters or ()))
     names = tuple(sorted({name for guess in guesses.values() for name in guess.hits}))
     return Judgements(kind, names, tuple(originals), tuple(guesses.values()))
 
 
-def _silent(who: str, studies: Sequence[Path]) -> DataError:
-    """What to say where nobody has voted."""
+def _of_older_make(studies: Sequence[Path], kind: Kind, voters: Collection[str]) -> list[str]:
+    """Classifiers that voted behind the same eyes before these were changed."""
+    eyes = {_eye(name) for name in voters}
+    return sorted({name for study in studies for name, _ in _votes(study, kind)[1] if _eye(name) in eyes})
+
+
+def _eye(voter: str) -> str:
+    """The network that a classifier looks through."""
+    return voter.partition(" ")[0]
+
+
+def _silent(who: str, studies: Sequence[Path], older: Sequence[str] = ()) -> DataError:
+    """What to say where nobody has voted, or only judges that have been changed since."""
+    if older:
+        return DataError(
+            f"The {who} votes in {', '.join(map(str, studies))} are of an older make ({', '.join(older)}): run "
+            "'glasshouse semsim judge' on them again."
+        )
     return DataError(
         f"There are no {who} votes on pictures in {', '.join(map(str, studies))}: collect some with "
         "'glasshouse annotate invite' and 'serve', or let classifiers vote with 'glasshouse semsim judge'."

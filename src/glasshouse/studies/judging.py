@@ -30,9 +30,9 @@ from glasshouse.votes.items import Questions, prepare
 TASK = "classification"
 SKILLS_FILE = "skills.json"  # in the folder of judges
 CHUNK = 64
-SCHEMA = 3  # the first two did not say the shape of images, nor what a judge learned from
+SCHEMA = 4  # the first two did not say the shape of images, nor what a judge learned from; the third no version
 SEED = 0  # of judges unless another is asked for
-MAKE = ("dataset", "shape", "eye", "way")  # what judges of one make have in common
+MAKE = ("dataset", "shape", "eye", "version", "way")  # what judges of one make have in common
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _ballots(
     items: Sequence[Item],
     voters: Mapping[Way, str],
 ) -> list[Vote]:
-    """The votes of the judges behind one eye, which looks at each picture once."""
+    """The votes of the judges behind one eye, which looks at each picture once for all that see alike."""
     album = Location.of(directory).album
     places = {item.original: place for place, item in enumerate(originals.items)}
     owners = torch.tensor([places[item.original] for item in items])

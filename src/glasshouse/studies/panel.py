@@ -57,6 +57,7 @@ class Skill:
     dataset: str
     shape: str
     eye: str
+    version: int
     teaches: bool
     way: Way
     classes: int
@@ -160,6 +161,7 @@ def lineup_of(eye: str, originals: Originals, seed: int) -> Skill:
         dataset=originals.dataset,
         shape="x".join(map(str, originals.images.shape[1:])),
         eye=eye,
+        version=EYES[eye].version,
         teaches=EYES[eye].teaches,
         way="lineup",
         classes=len(originals.classes),

@@ -106,7 +106,8 @@ def by_testers(studies: Sequence[Path], kind: Kind) -> Judgements:
     if silent:
         raise DataError(
             f"There are no {kind} votes on reconstructions in {', '.join(silent)} that another of the studies does not "
-            "hold already: leave it out, or collect votes of that kind."
+            "hold already: leave it out, or collect votes of that kind; classifiers that have been changed since vote "
+            "anew with 'glasshouse semsim judge'."
         )
     return found
 

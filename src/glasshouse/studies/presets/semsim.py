@@ -20,10 +20,11 @@ METRICS = ("mse", "psnr", "ssim", "lpips", "fid", "kid")
 def laptop() -> Grid:
     """32 px, small networks; four checkpoints of fourteen models on each of five data sets.
 
-    Sixteen images of each model: as many are attacked at once, and 24 would take half as long again. Where an hour for
-    each data set is too much, leave two checkpoints at which its networks have just learned: those show the most.
+    Sixteen images of each model: as many are attacked at once, and 24 would take half as long again. Where an hour and
+    a half for each data set is too much, leave two checkpoints at which its networks have just learned: those show the
+    most.
 
-    Learning rate, epochs and attack were chosen by looking at reconstructions of other images, so that some can be
+    Learning rate, epochs and attack were chosen by looking at reconstructions of a few images, so that some can be
     recognised and some cannot, and by accuracies. High rates leave little to see; Adam on derivatives instead of their
     signs shows shapes where signs leave noise, and steps that shrink turned stripes into faces; of Caltech-101 400 of
     them showed about as much as 800. Networks soon name objects five times as often as chance, and show less the
