@@ -36,6 +36,7 @@ ACCURACY = "accuracy: least, median, most"
 TRAINED = ["data set", "networks", "attack", "trained", "after epochs", ACCURACY, "chance", "enough", "attacked"]
 RECOGNISED = ["data set", "attack", "originals", "reconstructions", "recognised", "within", "judges"]
 AREAS = ["AUC within original", "AUC within model"]
+OF_SETS = ("fid", "kid")  # one value for each model: they tell no two images of it apart
 AHEAD = "SemSim ahead of it: tau"
 AGREEMENT = ["metric", "rho", "tau", *AREAS, "resolved pairs", AHEAD, "paper: size of rho/tau"]
 TABLES = {"data set": "Table 1: data sets that SemSim never saw", "attack": "Table 2: unseen attacks"}
@@ -136,7 +137,8 @@ def agreement(test: dict) -> list[str]:
     printed = dict(zip(HEADS, PRINTED.get(test["left_out"], ()), strict=False))
     rows = []
     for name, one in found["metrics"].items():
-        figures = [value(one, part) for part in ("rho", "tau", "auc_within_original", "auc_within_model")]
+        areas = ("auc_within_original", *([] if name in OF_SETS else ["auc_within_model"]))
+        figures = [value(one, part) for part in ("rho", "tau", *areas)] + ["n/a"] * (name in OF_SETS)
         resolved = one["resolved_accuracy"]
         told = "n/a" if resolved is None else f"{resolved:.3f}"
         ahead = value(found["ahead"][name], "tau") if name in found["ahead"] else ""

@@ -114,6 +114,14 @@ def test_copies_of_one_training_say_no_more_than_the_training(voted):
     assert ends[0] == pytest.approx(ends[1])
 
 
+def test_one_value_for_each_model_tells_nothing_within_models(voted):
+    people = judged(read_votes(voted), "majority")
+    third = np.full(len(people.model), 1 / 3) * (1 + people.model)  # means of equal values may differ by rounding
+    (of_sets,) = correlation(people, {"fid": third}, source="sets", judge="majority", images=len(third)).metrics
+    assert of_sets.auc_within_model is None
+    assert of_sets.auc_within_original is not None
+
+
 def test_differences_are_paired(found):
     first = found.differences[1]
     assert (first.first, first.second) == ("psnr", "other")

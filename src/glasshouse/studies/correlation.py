@@ -214,7 +214,8 @@ def _against_people(metric: _Measured, people: Judged, seen: Recognition) -> Met
     means, shares = metric.sign * metric.per_model, np.array(seen.shares)
     alone = [people.per_cluster(values) for values in (means, shares)]
     pooled = area(metric.per_image, people.chances, np.zeros_like(people.model), people.original)
-    one_each = bool((metric.per_image == metric.per_model[people.model]).all())  # of a set: it tells no images apart
+    # one value for each model, as metrics of sets have: it tells no images of a model apart
+    one_each = np.allclose(metric.per_image, metric.per_model[people.model], rtol=ROUNDING, atol=0)
     in_model = None if one_each else area(metric.per_image, people.chances, people.model, people.original)
     within = metric.within_original
     return MetricResult(
