@@ -71,8 +71,8 @@ SEEN = (
     "held against. 95 % intervals over originals. A ranking means little unless "
     f"{SHARES[0]:.0%} to {SHARES[1]:.0%} are recognised: the column *within*. Lineups tell an original from twenty "
     "others: from all those attacked with it, and where these are fewer, from crops of photographs, which is easier; "
-    "shares of different numbers of originals do not compare. Probes name a class, which they seldom can where a lineup "
-    "still picks the original: the two ask different things, and their kappa is low."
+    "shares of different numbers of originals do not compare. Probes name a class, which they seldom can where a "
+    "lineup still picks the original: the two ask different things, and their kappa is low."
 )
 SIGNED = (
     "Signed; 95 % intervals of rho and tau over trainings, with all their checkpoints, of areas over originals. FID "
