@@ -179,7 +179,9 @@ class Perceptual(Network):
     def prepare(self, images: Tensor) -> Tensor:
         """As its base, through the haze; both at once are two products, less work than resizing alone."""
         small = images if max(images.shape[-2:]) <= self.size else super().prepare(images)
-        down, across = (self._lens(side) for side in small.shape[-2:])
+        height, width = small.shape[-2:]
+        down = self._lens(height)
+        across = down if width == height else self._lens(width)
         return (down @ small @ across.T).expand(-1, 3, -1, -1)
 
     def _lens(self, side: int) -> Tensor:
