@@ -36,7 +36,7 @@ ACCURACY = "accuracy: least, median, most"
 TRAINED = ["data set", "networks", "attack", "trained", "after epochs", ACCURACY, "chance", "enough", "attacked"]
 RECOGNISED = ["data set", "attack", "originals", "reconstructions", "recognised", "within", "judges"]
 AREAS = ["AUC within original", "AUC within model"]
-OF_SETS = ("fid", "kid")  # one value for each model: they tell no two images of it apart
+OF_SETS = ("fid", "kid")  # one value for each model; rows from before evaluations knew that have an area all the same
 AHEAD = "SemSim ahead of it: tau"
 AGREEMENT = ["metric", "rho", "tau", *AREAS, "resolved pairs", AHEAD, "paper: size of rho/tau"]
 TABLES = {"data set": "Table 1: data sets that SemSim never saw", "attack": "Table 2: unseen attacks"}
@@ -62,7 +62,7 @@ DEVIATIONS = (
     "network and CAFE one that is cut over workers, so that each attacks fourteen variants of its own. Settings and "
     "epochs of the attack on ORL faces, and the settings of GradAttack, come from a pilot on three test portraits, by "
     "how much of them could be seen; one of the three is also among the attacked. Caltech-101 and Imagenette are "
-    "attacked in the same way in half as many steps, which showed about as much of five images of Caltech-101 that "
+    "attacked in the same way in half as many steps, which showed nearly as much of five images of Caltech-101 that "
     "nobody attacked later; their epochs were chosen by accuracies alone, and what is not attacked there is behind "
     "networks that had not learned."
 )

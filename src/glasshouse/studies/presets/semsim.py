@@ -20,15 +20,14 @@ METRICS = ("mse", "psnr", "ssim", "lpips", "fid", "kid")
 def laptop() -> Grid:
     """32 px, small networks; four checkpoints of fourteen models on each of five data sets.
 
-    Sixteen images of each model: as many are attacked at once, and 24 would take half as long again. Where an hour and
-    a half for each data set is too much, leave two checkpoints at which its networks have just learned: those show the
-    most.
+    Sixteen images of each model: as many are attacked at once, and 24 would take half as long again. Where an
+    estimated hour and a half for each data set is too much, leave two of its checkpoints.
 
     Learning rate, epochs and attack were chosen by looking at reconstructions of a few images, so that some can be
     recognised and some cannot, and by accuracies. High rates leave little to see; Adam on derivatives instead of their
     signs shows shapes where signs leave noise, and steps that shrink turned stripes into faces; of Caltech-101 400 of
-    them showed about as much as 800. Networks soon name objects five times as often as chance, and show less the
-    longer they learn; ten classes or forty faces take them more epochs. Dogs keep all breeds: of twenty there would be
+    them showed nearly as much as 800. There and of faces the first checkpoints show more than later ones, of CIFAR-100
+    less; which networks have learned differs, too: look at the accuracies before attacking. Dogs keep all breeds: of twenty there would be
     two hundred images to learn from. Faces stay grey: in colour an attacker has three times as much to guess.
     """
     return Grid(
