@@ -15,7 +15,7 @@ from glasshouse.collection import open_protected, protect
 from glasshouse.collection.protect import read_version
 from glasshouse.errors import DataError, SettingError
 from glasshouse.federated.clients import Member, network, train_round, weights_of
-from glasshouse.federated.holdings import Holding, dealt, open_pool, owned
+from glasshouse.federated.holdings import Holding, dealt, open_pool, open_test, owned
 
 DIGITS = tuple(str(digit) for digit in range(10))
 KEY = bytes(range(32))
@@ -45,6 +45,20 @@ def test_shares_are_disjoint_and_complete(small):
     parts = [dealt(small, client, DIGITS, None).places for client in range(3)]
     assert len({place for part in parts for place in part}) == 120
     assert sum(map(len, parts)) == 120
+
+
+def test_fewer_test_images_are_some_of_all(small):
+    every = open_test(small, None)
+    some = open_test(dataclasses.replace(small, test_images=7), None)
+    assert len(some.labels) == 7 < len(every.labels)
+    images = every.read(range(len(every.labels)), 0)
+    for label, image in zip(some.labels, some.read(range(7), 0), strict=True):
+        same = [place for place, other in enumerate(images) if torch.equal(other, image)]
+        assert label in {every.labels[place] for place in same}
+    assert some.labels == open_test(dataclasses.replace(small, test_images=7), None).labels
+    assert open_test(dataclasses.replace(small, test_images=10**6), None) is every
+    with pytest.raises(SettingError, match="test_images"):
+        dataclasses.replace(small, test_images=0)
 
 
 def test_another_version_in_every_epoch_and_no_raw_image_anywhere(plan, protected, monkeypatch):

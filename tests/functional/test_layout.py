@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glasshouse import data
-from glasshouse.functional.layout import planar
+from glasshouse import data, models
+from glasshouse.functional.layout import planar, swiftest
+from glasshouse.training.client import Samples, plain_gradients
+from glasshouse.types import ImageSpec
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -35,3 +37,36 @@ model = models.create("resnet20:width=8", ImageSpec(1, 32, 32, 10))
 fit(model, images, torch.arange(12) % 10, Recipe(epochs=3, batch=6))
 """
     assert forked(code).returncode == 0
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("name", ["shufflenet_v2:stem=imagenet", "resnet20", "lenet"])
+def test_the_swiftest_way_computes_the_same(name, channels):
+    model = models.create(name, ImageSpec(channels, 32, 32, 10)).double()
+    samples = Samples(torch.rand(4, channels, 32, 32, dtype=torch.double), torch.arange(4))
+    plain = plain_gradients(model, samples)
+    with swiftest(model) as lay:
+        assert any(
+            part.weight.stride(1) == 1 < part.weight.shape[1]
+            for part in model.modules()
+            if isinstance(part, torch.nn.Conv2d)
+        )
+        swift = plain_gradients(model, Samples(lay(samples.images), samples.targets))
+    assert swift.loss == pytest.approx(plain.loss)
+    assert all(torch.allclose(swift.gradients[name], value) for name, value in plain.gradients.items())
+    assert all(value.is_contiguous() for value in model.state_dict().values())
+
+
+@pytest.mark.parametrize("name", ["resnet20:width=8", "mlp"])
+def test_networks_that_would_crash_or_gain_nothing_stay_as_they_are(name):
+    model = models.create(name, ImageSpec(3, 32, 32, 10))
+    with swiftest(model) as lay:
+        assert lay is planar
+        assert all(value.is_contiguous() for value in model.state_dict().values())
+
+
+def test_after_an_error_a_network_lies_as_before():
+    model = models.create("lenet", ImageSpec(3, 32, 32, 10))
+    with pytest.raises(ZeroDivisionError), swiftest(model):
+        _ = 1 / 0
+    assert all(value.is_contiguous() for value in model.state_dict().values())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glasshouse import data
@@ -120,11 +121,29 @@ class Holding:
         return Holding(pool, tuple(range(len(labels))), labels, self.class_names)
 
 
+def open_test(plan: Federation, root: Path | None) -> Pool:
+    """The images that a federation is tested on: all, or as many as the plan says, drawn by its seed."""
+    pool = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+    if plan.test_images is None or plan.test_images >= len(pool.labels):
+        return pool
+    places = drawn(pool, plan.test_images, plan.seed).tolist()
+    return dataclasses.replace(
+        pool,
+        labels=[pool.labels[place] for place in places],
+        read=lambda some, epoch: pool.read([places[place] for place in some], epoch),
+    )
+
+
+def drawn(pool: Pool, count: int | None, seed: int) -> NDArray[np.intp]:
+    """Places of so many images of a pool, or of all, in order."""
+    return np.sort(np.random.default_rng(seed).permutation(len(pool.labels))[:count])
+
+
 def dealt(plan: Federation, client: int, class_names: Sequence[str], root: Path | None) -> Holding:
     """A client's share of the plan's data, in a simulation; an adversary may hold less."""
     pool = open_pool(plan.dataset, "train", plan.size, root)
     pool.refuse(plan.epochs)
-    chosen = np.sort(np.random.default_rng(plan.seed).permutation(len(pool.labels))[: plan.images])
+    chosen = drawn(pool, plan.images, plan.seed)
     labels = [pool.labels[place] for place in chosen]
     parts = splits.create(plan.split)(labels, plan.clients, seed=plan.seed)
     adversary = plan.adversary_at(client)

@@ -11,14 +11,14 @@ import torch
 from torch.nn import functional as F
 
 from glasshouse.federated.clients import Weights, network, set_weights, weights_of
-from glasshouse.federated.holdings import Holding, open_pool
+from glasshouse.federated.holdings import Holding, open_test
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Fault, Heard, Ledger, Round
 from glasshouse.functional.threads import one_thread
 from glasshouse.models.held import held
 from glasshouse.types import ImageSpec
 
-AT_ONCE = 256
+AT_ONCE = 64  # more at once waits for memory longer than it saves
 
 #: Called with the facts of each finished round.
 Told = Callable[[Round], None]
@@ -42,7 +42,7 @@ class Host:
     @classmethod
     def prepare(cls, plan: Federation, directory: Path, *, root: Path | None = None, tell: Told = nobody) -> Host:
         """Open the test images, whose class names the whole federation uses, and see that the model takes them."""
-        pool = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+        pool = open_test(plan, root)
         class_names = plan.class_names(pool.class_names)
         holding = Holding.of(pool, range(len(pool.labels)), class_names)
         network(plan, holding.spec)

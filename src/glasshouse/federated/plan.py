@@ -26,6 +26,7 @@ class Federation:
     test: str | None = setting(None, "data that the global model is tested on; none: the test images of the data")
     size: int | None = setting(None, "resize images to this many pixels")
     images: int | None = setting(None, "train on so many images in all; none: on all")
+    test_images: int | None = setting(None, "test on so many images; none: on all")
     model: str = setting("mlp", "model: SPEC or FILE.py:FACTORY")
     clients: int = setting(4, "how many clients")
     rounds: int = setting(10, "how many rounds")
@@ -49,8 +50,9 @@ class Federation:
         checks.between("momentum", self.momentum, 0, 1)
         checks.at_least("timeout", self.timeout, 1)
         checks.at_least("secure_range", self.secure_range, 1e-6)
-        if self.images is not None:
-            checks.at_least("images", self.images, 1)
+        for name in ("images", "test_images"):
+            if getattr(self, name) is not None:
+                checks.at_least(name, getattr(self, name), 1)
         if self.secure_aggregation and not FEWEST_SECURE <= self.clients <= MOST_SECURE:
             raise SettingError(
                 f"{self.clients} clients cannot aggregate securely: the sum hides each among {FEWEST_SECURE} "

@@ -12,7 +12,7 @@ from glasshouse.defenses import Chain, Defense
 from glasshouse.training import Samples
 
 VERSION = 2  # counts changes of how models are asked; 1 mixed queries with others of another class
-BATCH = 256
+BATCH = 64  # more at once waits for memory longer than it saves
 VERSIONS = 8  # of each protected query, under different keys
 
 #: How the attacker looks at a model: the model itself, or one that changes its input first.

@@ -25,7 +25,7 @@ from glasshouse.types import Progress, no_progress
 
 log = logging.getLogger(__name__)
 
-VERSION = 1  # counts changes that change a shadow model
+VERSION = 2  # counts changes that change a shadow model
 DIGEST = "sha256"  # what the file of a kept model calls the checksum of its tensors
 FEWEST = 2
 

@@ -19,7 +19,7 @@ from glasshouse import metrics as metric_room
 from glasshouse.attacks import InversionAttack
 from glasshouse.errors import GlasshouseError, SettingError, StudyError
 from glasshouse.federated.clients import network, set_weights
-from glasshouse.federated.holdings import Holding, Pool, dealt, open_pool
+from glasshouse.federated.holdings import Holding, Pool, dealt, open_test
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
 from glasshouse.federated.run import PLAN_FILE, read_result
@@ -133,7 +133,7 @@ def audit_federation(
     if (out / PLAN_FILE).exists():
         raise StudyError(f"{out} holds another study: choose another --out.")
     attack_list = {text: attack_room.create(text) for text in settings.attacks}
-    test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+    test = open_test(plan, root)
     class_names = plan.class_names(test.class_names)
     held = _holdings(plan, directory, number, class_names, root)
     image = next(iter(held.values())).spec

@@ -12,7 +12,7 @@ from torch import Tensor
 from glasshouse.errors import SettingError
 from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.adversaries.gan import GAN
-from glasshouse.federated.holdings import dealt, open_pool
+from glasshouse.federated.holdings import dealt, open_test
 from glasshouse.federated.leaks import likeness
 from glasshouse.federated.plan import Federation
 from glasshouse.functional.intervals import share_interval
@@ -146,7 +146,7 @@ def gather(plan: Federation, directory: Path, rounds: int, root: Path | None) ->
     adversary, findings = plan.malicious, Findings(directory)
     if not isinstance(adversary, GAN) or not findings.rounds(rounds):
         return None
-    test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+    test = open_test(plan, root)
     class_names = plan.class_names(test.class_names)
     held = [dealt(plan, client, class_names, root) for client in range(plan.clients)]
     return Evidence(

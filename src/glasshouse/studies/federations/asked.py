@@ -12,7 +12,7 @@ from torch import nn
 from glasshouse import defenses
 from glasshouse import membership as membership_room
 from glasshouse.federated.clients import network, set_weights
-from glasshouse.federated.holdings import dealt, open_pool
+from glasshouse.federated.holdings import dealt, open_test
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
 from glasshouse.functional.intervals import share_interval
@@ -24,7 +24,7 @@ from glasshouse.studies.rows import interval_json
 from glasshouse.training import Samples
 from glasshouse.types import JSON, ImageSpec, Interval
 
-BATCH = 256
+BATCH = 64  # more at once waits for memory longer than it saves
 ENOUGH = 1000  # images of each part for a point of a curve over rounds
 
 
@@ -49,7 +49,7 @@ class Asked:
     @classmethod
     def of(cls, plan: Federation, directory: Path, root: Path | None) -> Asked:
         """Gather what the clients that were heard trained on, and test images that no client has."""
-        test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+        test = open_test(plan, root)
         names = plan.class_names(test.class_names)
         heard = {one.client for facts in Ledger(directory).finished() for one in facts.heard}
         holdings = [dealt(plan, client, names, root) for client in sorted(heard)]

@@ -51,6 +51,7 @@ class Federations:
     momentum: float = setting(0.0, "Nesterov momentum of the clients, which begins anew in every round")
     split: str = setting("iid", "how images are dealt out to clients")
     images: int | None = setting(None, "train on so many images in all; none: on all")
+    test_images: int | None = setting(None, "test on so many images; none: on all")
     membership: tuple[str, ...] = setting(("loss",), "membership attack SPECs, of those that need no shadow models")
     shadow_membership: tuple[str, ...] = setting(
         (), "membership attack SPECs that train shadow federations; each costs as much as the federation asked"
@@ -110,6 +111,7 @@ class Federations:
             momentum=self.momentum,
             split=self.split,
             images=self.images,
+            test_images=self.test_images,
             seed=seed,
         )
 

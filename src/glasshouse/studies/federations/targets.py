@@ -14,7 +14,7 @@ import torch
 from glasshouse import defenses, models
 from glasshouse import membership as membership_room
 from glasshouse.errors import GlasshouseError
-from glasshouse.federated.holdings import Pool, dealt, open_pool
+from glasshouse.federated.holdings import Pool, dealt, open_test
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.splits import splits
 from glasshouse.membership.queries import editions
@@ -22,7 +22,7 @@ from glasshouse.registry import complete_spec
 from glasshouse.studies.federations.plan import Federations
 from glasshouse.types import JSON
 
-VERSION = 2  # counts changes that change what is trained or measured
+VERSION = 3  # counts changes that change what is trained or measured
 AS_WRITTEN = ("dataset", "test", "model", "defense", "split")  # the key covers what they mean instead
 NAMES = ("dataset", "model", "defense", "augment", "seed")
 PATIENCE = "timeout"  # which changes no result
@@ -103,7 +103,7 @@ def data_digest(plan: Federation, root: Path | None) -> str:
     """A hash of what clients train on and of the test images, empty where they cannot be read: training says why."""
     content = hashlib.sha256()
     try:
-        test = open_pool(plan.test or plan.dataset, "test", plan.size, root)
+        test = open_test(plan, root)
         names = plan.class_names(test.class_names)
         for client in range(plan.clients):
             holding = dealt(plan, client, names, root)

@@ -26,7 +26,7 @@ from glasshouse.studies.materials import unlike
 from glasshouse.training import Recipe, accuracy, fit
 from glasshouse.types import JSON, ImageSpec, Progress, no_progress
 
-VERSION = 1  # counts changes that change what is trained
+VERSION = 2  # counts changes that change what is trained
 CROP = "crop"
 SPELLINGS = "spellings"  # of the data set of a network, in the store
 FEWEST = 2  # training images
