@@ -9,7 +9,7 @@ from page_tables import table, value
 
 from glasshouse import data
 from glasshouse.reports.semsim import ABLATED, ablation_remarks, ablation_rows
-from glasshouse.studies.evaluation import LEARNED, enough_for
+from glasshouse.studies.learned import LEARNED, enough_for
 
 FOLDER = Path(__file__).parent / "results"
 PICTURE = "semsim-study-{}.png"

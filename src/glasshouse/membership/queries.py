@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 import torch
@@ -50,6 +51,23 @@ class Protected(nn.Module):
                 sent = guard.in_epoch(version).on_samples(sent, rng=rng)
             found.append(self.model(sent.images.to(images.device)).log_softmax(1))
         return torch.stack(found).mean(0)
+
+
+class Recalled(nn.Module):
+    """A model that remembers its answers: who asks about the same images again, for another reason, gets the same."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.known: dict[bytes, Tensor] = {}
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (N, classes); only what was not asked before is computed."""
+        names = [hashlib.sha256(image.numpy().tobytes()).digest() for image in images.cpu()]
+        new = [place for place, name in enumerate(names) if name not in self.known]
+        if new:
+            self.known |= zip((names[place] for place in new), self.model(images[new]).cpu(), strict=True)
+        return torch.stack([self.known[name] for name in names]).to(images.device)
 
 
 def views(defense: Defense, seed: int) -> dict[str, View]:

@@ -23,6 +23,7 @@ from glasshouse.semsim import Network
 from glasshouse.store import Kind
 from glasshouse.studies.correlation import Correlation, correlation
 from glasshouse.studies.judgements import TEACHERS, Guess, Judgements, batches, kind_of, read
+from glasshouse.studies.learned import enough_for
 from glasshouse.studies.ordering import Ordering, orderings
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
@@ -32,7 +33,6 @@ from glasshouse.types import JSON
 SCHEMA = 1
 CLASSIFIER = "classifier"  # the paper's other way: how many of the teaching classifiers are right
 CHUNK = 32
-LEARNED = 5  # times chance that a network must be right, or, of few classes, by half of what chance leaves
 
 DATA_SET = "data set"
 
@@ -197,11 +197,6 @@ def _least_accuracy(dataset: str) -> float:
         return enough_for(len(data.load(dataset).class_names))
     except GlasshouseError:
         return 0.0
-
-
-def enough_for(classes: int) -> float:
-    """How often a network must be right that has learned so many classes."""
-    return min(LEARNED / classes, (1 + 1 / classes) / 2)
 
 
 def _models(judgements: Judgements) -> int:

@@ -21,7 +21,7 @@ from glasshouse.studies.bench import Bench
 from glasshouse.studies.grid.plan import to_toml
 from glasshouse.studies.grid.program import carry_out
 from glasshouse.studies.grid.status import status
-from glasshouse.studies.grid.targets import Lessons, School, targets_of
+from glasshouse.studies.grid.targets import SPELLINGS, Lessons, School, Target, targets_of
 from glasshouse.studies.materials import from_dataset
 from glasshouse.types import no_progress
 
@@ -80,6 +80,23 @@ def test_a_fresh_network_waits_for_that_of_the_first_recipe(grid, tmp_path, monk
     assert not any(case.described["round"].startswith("fresh") for case in records(tmp_path, "cases"))
     carry_out(one, tmp_path, Running())
     assert any(case.described["round"].startswith("fresh") for case in records(tmp_path, "cases"))
+
+
+def test_networks_that_have_not_learned_are_left_in_peace(grid, study):
+    """What they show is what a network shows that nobody would use."""
+    right = [one.outcome["accuracy"].items() for one in records(study, "targets")]
+    shares = sorted(share for one in right for _, share in one)
+    times = 10 * (shares[0] + shares[-1]) / 2  # of ten classes
+    carry_out(replace(grid, learned=times), study, Running())
+    networks = {
+        (facts["dataset"], Target(**{**facts, "checkpoints": ()}).round(epoch)): one.outcome["accuracy"][str(epoch)]
+        for one in records(study, "targets")
+        for facts in [{name: value for name, value in one.described.items() if name != SPELLINGS}]
+        for epoch in facts["checkpoints"]
+    }
+    attacked = {(one.described["dataset"], one.described["round"]) for one in records(study, "cases") if one.planned}
+    assert attacked == {name for name, share in networks.items() if share >= times / 10}
+    assert 0 < len(attacked) < len(networks)
 
 
 def test_damaged_weights_are_trained_again_to_the_same_result(grid, study):

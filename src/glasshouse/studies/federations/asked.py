@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,7 +19,7 @@ from glasshouse.federated.records import Ledger
 from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.roc import measure, roc
 from glasshouse.membership import Public
-from glasshouse.membership.queries import View, views
+from glasshouse.membership.queries import Recalled, View, views
 from glasshouse.studies.federation import strangers
 from glasshouse.studies.rows import interval_json
 from glasshouse.training import Samples
@@ -45,6 +46,7 @@ class Asked:
     members: Samples
     others: Samples
     views: dict[str, View]
+    answers: dict[tuple[int, str], Recalled] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Federation, directory: Path, root: Path | None) -> Asked:
@@ -79,18 +81,24 @@ class Asked:
         set_weights(self.model, self.ledger.sent(rounds))
         return self.model.eval()
 
+    def ways(self, rounds: int) -> dict[str, nn.Module]:
+        """The ways to ask the model after so many rounds, each with the answers that it gave before."""
+        model = self.after(rounds)
+        return {
+            query: self.answers.setdefault((rounds, query), Recalled(view(model))) for query, view in self.views.items()
+        }
+
     def accuracy(self, rounds: int, most: int | None = None) -> JSON:
         """How often the model is right, on training and on other images, in each way that it can be asked.
 
         With ``most`` only so many images of each part are asked about, spread over all of them.
         """
-        model = self.after(rounds)
         return {
             query: {
-                part: interval_json(_accuracy(view(model), spread(samples, most)))
+                part: interval_json(_accuracy(way, spread(samples, most)))
                 for part, samples in (("train", self.members), ("test", self.others))
             }
-            for query, view in self.views.items()
+            for query, way in self.ways(rounds).items()
         }
 
     def membership(self, rounds: int, attacks: tuple[str, ...], known: Callable[[View], Public] = alone) -> JSON:
@@ -98,20 +106,25 @@ class Asked:
 
         ``known`` says what the attackers have beside the model.
         """
-        model, asked = self.after(rounds), self.candidates
+        ways, asked = self.ways(rounds), self.candidates
         count, found = len(self.members.images), {}
         for query, view in self.views.items():
-            public = known(view)
+            public = known(partial(_seen, view, self.model, ways[query]))
             for text in attacks:
                 rng = torch.Generator().manual_seed(self.plan.seed)
                 attack = membership_room.create(text)
-                scores = attack(model, asked.images, asked.targets, public=public, rng=rng).numpy()
+                scores = attack(self.model, asked.images, asked.targets, public=public, rng=rng).numpy()
                 values = measure(scores[:count], scores[count:])
                 found[f"{text}, {query}"] = {
                     **{name: _estimate_json(value) for name, value in values.items()},
                     "roc": roc(scores[:count], scores[count:]).to_json(),
                 }
         return found
+
+
+def _seen(view: View, own: nn.Module, way: nn.Module, model: nn.Module) -> nn.Module:
+    """A model looked at in one way; of the federation's own the answers are remembered."""
+    return way if model is own else view(model)
 
 
 def _estimate_json(value: Interval | None) -> JSON | None:

@@ -47,6 +47,9 @@ class Grid:
     training_images: int | None = setting(None, "train on so many images of each data set; all of them where not set")
     epochs: int = setting(15, "passes over the training images")
     checkpoints: tuple[int, ...] = setting((15,), "after how many epochs a model is attacked; 0 is before any")
+    learned: float | None = setting(
+        None, "attack only networks that are right so many times as often as chance; all where not set"
+    )
     lr: float = setting(0.1, "first learning rate")
     training_batch: int = setting(128, "images per training step")
     seeds: tuple[int, ...] = setting((0,), "seeds of training; each is a model of its own")
@@ -87,6 +90,8 @@ class Grid:
         for mode in self.batchnorm:
             checks.one_of("batchnorm", mode, get_args(BatchNorm))
         checks.at_least("practice", self.practice, 1)
+        if self.learned is not None:
+            checks.at_least("learned", self.learned, 0)
         checks.at_least("lr", self.lr, 1e-9)
         checks.at_least("training_batch", self.training_batch, 2)
         for seed in self.seeds:

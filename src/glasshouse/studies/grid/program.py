@@ -21,6 +21,7 @@ from glasshouse.studies.grid.plan import Grid
 from glasshouse.studies.grid.probing import laboratory, probe, trained
 from glasshouse.studies.grid.results import GridResult, collect
 from glasshouse.studies.grid.targets import weights_file
+from glasshouse.studies.learned import enough_for
 from glasshouse.studies.memory import images_at_once
 from glasshouse.studies.networks import trained_network
 from glasshouse.studies.plan import Plan
@@ -179,8 +180,11 @@ def _practice(opened: Opened, subject: Subject, plan: Plan) -> Public:
 def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[str]) -> Iterator[Victim]:
     """Every checkpoint of every network of a model trained by recipes; what is fresh is there once for a seed.
 
-    A fresh network is that of the first recipe, which may not be trained yet: another may begin with another.
+    A fresh network is that of the first recipe, which may not be trained yet: another may begin with another. Where the
+    plan says how much a network must have learned, those that have not are nobody's targets.
     """
+    times = opened.grid.learned
+    least = 0.0 if times is None else enough_for(subject.image.classes, times)
     facts = {record.key: record.outcome for record in opened.store.targets() if record.state == "done"}
     rounds: set[str] = set()
     for target in opened.targets:
@@ -191,6 +195,8 @@ def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[st
                 continue
             rounds.add(target.round(epoch))
             if target.key() not in facts:
+                continue
+            if facts[target.key()]["accuracy"][str(epoch)] < least:
                 continue
             name = facts[target.key()]["weights"][str(epoch)]
             network = trained_network(model, subject.image, weights_file(opened.directory, name))

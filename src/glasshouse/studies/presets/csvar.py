@@ -42,7 +42,7 @@ def laptop() -> Federations:
         lr=0.05,
         momentum=0.9,
         images=1000,
-        test_images=2000,
+        test_images=1000,
         shadow_membership=("lira:shadows=16", "rmia:shadows=16", "shokri:shadows=16"),
         watched=(4, 8, 12, 16),
     )
