@@ -50,7 +50,7 @@ test: ## style, types and all tests
 	@$(MAKE) --no-print-directory -j2 lint tests
 
 tests: $(VENV)/.tested
-	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -n 3 --dist worksteal
 
 # by itself, because watching every line makes the tests take a third more of the processors
 coverage: system $(VENV)/.tested ## all tests with branch coverage, which must be 90 % at least

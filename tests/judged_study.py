@@ -58,7 +58,7 @@ def make_studies(room: Path) -> list[Path]:
     made = []
     for place, (dataset, size) in enumerate((("first.npz", 24), ("second.npz", 32))):
         made.append(make_study(room / dataset, dataset=dataset, size=size, first=40 * place))
-        vote(made[-1], ("alexnet lineup 3",))
+        vote(made[-1], ("alexnet lineup 4",))
         vote(made[-1], ("inception_v3 lineup 4", "efficientnet_lite0 lineup 4"))
     return made
 

@@ -31,7 +31,7 @@ def outcome(left_out, models=None, *, axis="data set", testers="classifier: ince
         "missing": {"fid": "few"},
     }
     return facts | {
-        "teachers": "classifier: alexnet lineup 3",
+        "teachers": "classifier: alexnet lineup 4",
         "testers": testers,
         "failed": None if models else "one-sided",
         "correlation": found | {"pairs": 6, "difficulty_auc_within_model": None} if models else None,

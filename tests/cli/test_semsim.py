@@ -32,7 +32,7 @@ def studies(tmp_path_factory):
     made = []
     for place, dataset in enumerate(("first.npz", "second.npz")):
         made.append(make_study(room / dataset, dataset=dataset, first=40 * place))
-        vote(made[-1], ("alexnet lineup 3",))
+        vote(made[-1], ("alexnet lineup 4",))
         vote(made[-1], ("efficientnet_lite0 lineup 4", "inception_v3 lineup 4"))
     return made
 
@@ -46,7 +46,7 @@ def test_train_says_whose_judgements_and_overwrites_nothing(studies, tmp_path):
     file = tmp_path / "own.safetensors"
     words = ("train", *studies, "--out", file, "--backbone", "lenet", "--epochs", 1, "--leave-out", "second.npz")
     output = invoke(*words).output
-    assert "Judges: classifier: alexnet lineup 3. Data sets: first.npz." in output
+    assert "Judges: classifier: alexnet lineup 4. Data sets: first.npz." in output
     assert "of pairs of held-out originals in the right order" in output
     assert file.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     before = file.read_bytes()

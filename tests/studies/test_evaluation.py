@@ -32,7 +32,7 @@ def test_every_data_set_attack_and_model_is_left_out_once(studies, monkeypatch):
     monkeypatch.setattr(voted, "features", no_weights)
     found = evaluate(studies, QUICK, metrics=("mse", "psnr", "fid"))
     assert (found.teachers, found.testers) == (
-        "classifier: alexnet lineup 3",
+        "classifier: alexnet lineup 4",
         "classifier: efficientnet_lite0 lineup 4, inception_v3 lineup 4",
     )
     assert [(one.axis, one.left_out) for one in found.tests] == [
@@ -64,7 +64,7 @@ def test_what_is_left_out_never_teaches(studies, monkeypatch):
     evaluate(studies, QUICK, axes=("data set", "attack"), metrics=())
     assert [some.datasets for some in taught[:2]] == [("second.npz",), ("first.npz",)]
     assert {guess.facts["attack"] for guess in taught[2].guesses} == {"invgrad"}
-    assert all(some.voters == ("alexnet lineup 3",) for some in taught)
+    assert all(some.voters == ("alexnet lineup 4",) for some in taught)
 
 
 def test_pictures_that_are_tested_teach_under_no_other_name(studies, tmp_path, monkeypatch):
@@ -154,7 +154,7 @@ def test_of_one_study_alone_only_attacks_and_models_can_be_left_out(studies):
 
 def test_without_votes_for_the_test_nothing_is_tested(tmp_path):
     study = make_study(tmp_path / "study")
-    vote(study, ("alexnet lineup 3",))
+    vote(study, ("alexnet lineup 4",))
     with pytest.raises(DataError, match="no efficientnet_lite0 or inception_v3 votes"):
         evaluate([study], QUICK)
 

@@ -27,7 +27,10 @@ def thumbnails(images):
 
 @pytest.fixture(autouse=True)
 def cheap_eyes(monkeypatch):
-    cheap = {"near": Eye(thumbnails, 32, teaches=True), "far": Eye(thumbnails, 16, teaches=False)}
+    cheap = {
+        "near": Eye(thumbnails, thumbnails, 32, teaches=True),
+        "far": Eye(thumbnails, thumbnails, 16, teaches=False),
+    }
     for module in (eyes, judging, panel):
         monkeypatch.setattr(module, "EYES", cheap)
     monkeypatch.setattr("glasshouse.semsim.judges.EYES", cheap)
@@ -75,7 +78,7 @@ def cast(study):
 def test_probes_name_what_they_see_and_are_surer_of_it_than_of_nothing(digits):
     assert judge(digits, eyes=("near", "far")) == judging.Cast(120, 0)
     found = [one for one in cast(digits) if "probe" in one[0][0]]
-    assert {who for who, _, _ in found} == {("near probe 3", "classifier"), ("far probe 3", "classifier")}
+    assert {who for who, _, _ in found} == {("near probe 4", "classifier"), ("far probe 4", "classifier")}
     clear = [(item, vote) for _, item, vote in found if item.case_key == "none"]
     assert sum(vote.answer == item.truth for item, vote in clear) > 0.6 * len(clear)
     grades = {key: [vote.grade for _, item, vote in found if item.case_key == key] for key in ("none", "grey")}
@@ -119,8 +122,8 @@ def test_who_learned_from_other_things_is_somebody_else(tmp_path):
     first, second = (skill["learned"] for skill in skills(study))
     after = {(who, item.id, vote.grade) for who, item, vote in cast(study)}
     assert first != second
-    assert {name for (name, _), *_ in after - before} == {f"near lineup 3 {second}"}
-    assert judges.make_of(f"near lineup 3 {second}") == "near lineup 3"
+    assert {name for (name, _), *_ in after - before} == {f"near lineup 4 {second}"}
+    assert judges.make_of(f"near lineup 4 {second}") == "near lineup 4"
     assert judge(study, eyes=("near",)) == judging.Cast(0, 30)
 
 
@@ -132,16 +135,16 @@ def test_judges_of_one_make_have_one_vote_and_it_is_the_newest(tmp_path):
     newest = {skill["eye"]: skill["learned"] for skill in skills(study)}
     grades = {(who, item.case_key, item.place): vote.grade for (who, _), item, vote in cast(study)}
     found = read([study], "classifier")
-    assert found.voters == ("far lineup 3", "near lineup 3")
+    assert found.voters == ("far lineup 4", "near lineup 4")
     for guess in found.guesses:
-        own = ["near lineup 3"] if guess.case_key.startswith("degraded") else list(found.voters)
+        own = ["near lineup 4"] if guess.case_key.startswith("degraded") else list(found.voters)
         assert sorted(guess.hits) == sorted(guess.grades) == sorted(own)
         for name in own:
             learned = f" {newest[name.split()[0]]}" if guess.attacked else ""
             assert guess.grades[name] == grades[name + learned, guess.case_key, guess.place]
 
 
-@pytest.mark.parametrize("name", ["Anna Maria de Silva", "clip vit b 32", "near lineup 3"])
+@pytest.mark.parametrize("name", ["Anna Maria de Silva", "clip vit b 32", "near lineup 4"])
 def test_others_have_their_own_names(name):
     assert judges.make_of(name) == name
 
@@ -155,7 +158,7 @@ def test_judges_from_before_this_was_written_down_go_on_under_their_names(tmp_pa
     notes.write_text(json.dumps({"schema": judging.SCHEMA, "judges": [old]}))
     assert judge(study, eyes=("near",), degraded=1) == judging.Cast(10, 30)
     assert skills(study) == [whole]
-    assert {name for (name, _), *_ in cast(study)} == {"near lineup 3"}
+    assert {name for (name, _), *_ in cast(study)} == {"near lineup 4"}
 
 
 def test_judges_from_before_this_was_written_down_are_those_of_the_usual_seed(digits):
@@ -166,8 +169,8 @@ def test_judges_from_before_this_was_written_down_are_those_of_the_usual_seed(di
     assert judge(digits, eyes=("near",), seed=1) == judging.Cast(60, 0)
     assert judge(digits, eyes=("near",)) == judging.Cast(0, 30)
     assert skills(digits)[:2] == old
-    new = {f"near {one['way']} 3 {one['learned']}" for one in skills(digits)[2:]}
-    assert {name for (name, _), *_ in cast(digits)} == new | {"near lineup 3", "near probe 3"}
+    new = {f"near {one['way']} 4 {one['learned']}" for one in skills(digits)[2:]}
+    assert {name for (name, _), *_ in cast(digits)} == new | {"near lineup 4", "near probe 4"}
     assert json.loads(notes.read_text())["schema"] == judging.SCHEMA > 2
 
 
@@ -280,20 +283,16 @@ def test_an_eye_that_compares_places_tells_apart_what_its_averages_do_not():
     for place, part in enumerate((slice(0, 4), slice(4, 8))):
         halves[place, :, part] = 1
         halves[2 + place, :, :, part] = 1
-    plain, keen = Eye(averages, 8, teaches=False), Eye(averages, 8, teaches=False, compare=thumbnails)
-    for eye, apart in ((plain, False), (keen, True)):
-        seen = eye.see(halves, ("probe", "lineup"))
-        assert torch.equal(seen["probe"], eye(halves, "probe"))
-        assert torch.equal(seen["lineup"], eye(halves, "lineup"))
-        assert (len(seen["lineup"].unique(dim=0)) == 4) == apart
-        assert len(seen["probe"].unique(dim=0)) == 1
+    eye = Eye(averages, thumbnails, 8, teaches=False)
+    assert len(eye(halves, "lineup").unique(dim=0)) == 4
+    assert len(eye(halves, "probe").unique(dim=0)) == 1
 
 
-def test_a_lineup_of_few_originals_practises_as_often_as_its_eye_wants(monkeypatch):
+def test_a_lineup_of_few_originals_practises_more_often(monkeypatch):
     practised = []
     monkeypatch.setattr(judges, "degraded", lambda images, *rest: practised.append(len(images)) or images)
     for practice, times in ((0, 2), (25, 3)):
-        monkeypatch.setitem(eyes.EYES, "near", Eye(thumbnails, 32, teaches=True, practice=practice))
+        monkeypatch.setattr(judges, "PRACTICE", practice)
         practised.clear()
         judges.Lineup.of("near", torch.rand(10, 1, 8, 8, generator=torch.Generator().manual_seed(0)), 0)
         assert practised == [10] * times
@@ -301,7 +300,7 @@ def test_a_lineup_of_few_originals_practises_as_often_as_its_eye_wants(monkeypat
 
 def test_how_sharply_a_lineup_tells_is_learned_from_copies_that_made_no_lens(monkeypatch):
     rng = torch.Generator().manual_seed(0)
-    monkeypatch.setitem(eyes.EYES, "near", Eye(thumbnails, 32, teaches=True, practice=40))
+    monkeypatch.setattr(judges, "PRACTICE", 40)
     images = torch.rand(10, 1, 8, 8, generator=rng)
 
     def spoilt(images, most, seed):  # first the copies that make the lens, like their originals, then some unlike

@@ -22,7 +22,7 @@ QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=2, batch=8))
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     directory = make_study(tmp_path_factory.mktemp("judged") / "study")
-    vote(directory, ("alexnet lineup 3", "vgg16 lineup 3", "inception_v3 lineup 4"))
+    vote(directory, ("alexnet lineup 4", "vgg16 lineup 4", "inception_v3 lineup 4"))
     return directory
 
 
@@ -34,13 +34,13 @@ def cheap_lpips(monkeypatch):
 
 def test_votes_come_with_their_pictures_and_cases(study):
     found = read([study], "classifier", TEACHERS)
-    assert set(found.voters) == {"alexnet lineup 3", "vgg16 lineup 3"}
+    assert set(found.voters) == {"alexnet lineup 4", "vgg16 lineup 4"}
     assert (len(found.originals), len(found.guesses)) == (12, 96)
     assert found.datasets == ("nowhere.npz",)
     for guess in found.guesses:
         assert guess.facts["model"] == guess.case_key.split()[0]
         assert found.originals[guess.owner].picture.shape == guess.picture.shape
-        assert set(guess.hits) == set(guess.grades) == {"alexnet lineup 3", "vgg16 lineup 3"}
+        assert set(guess.hits) == set(guess.grades) == {"alexnet lineup 4", "vgg16 lineup 4"}
     some = found.only(lambda guess: guess.facts["model"] == "open" and guess.place > 5)
     assert (len(some.originals), len(some.guesses)) == (6, 24)
     assert int(some.owners.max()) == 5
@@ -48,14 +48,14 @@ def test_votes_come_with_their_pictures_and_cases(study):
 
 def test_one_original_of_two_studies_is_one(study, tmp_path):
     again = make_study(tmp_path / "again")
-    vote(again, ("alexnet lineup 3",))
-    found = read([study, again], "classifier", ["alexnet lineup 3"])
+    vote(again, ("alexnet lineup 4",))
+    found = read([study, again], "classifier", ["alexnet lineup 4"])
     assert (len(found.originals), len(found.guesses)) == (12, 96)  # what was made of it is the same, too
 
 
 def test_studies_of_other_sizes_stand_side_by_side(study, tmp_path):
     other = make_study(tmp_path / "other", dataset="elsewhere.npz", size=32, first=40)
-    vote(other, ("alexnet lineup 3",))
+    vote(other, ("alexnet lineup 4",))
     trained = train([study, other], tmp_path / "own.safetensors", QUICK)
     assert trained.datasets == ("nowhere.npz", "elsewhere.npz")
     left = teachers([study, other], leave_out=["elsewhere.npz"])
@@ -67,9 +67,9 @@ def test_studies_of_other_sizes_stand_side_by_side(study, tmp_path):
 def test_people_come_before_classifiers_and_are_never_mixed(study, tmp_path):
     mixed = make_study(tmp_path / "mixed")
     vote(mixed, ("Ada", "Bob"), "human")
-    vote(mixed, ("alexnet lineup 3",))
+    vote(mixed, ("alexnet lineup 4",))
     assert teachers([mixed]).voters == ("Ada", "Bob")
-    assert teachers([mixed], "classifier").voters == ("alexnet lineup 3",)
+    assert teachers([mixed], "classifier").voters == ("alexnet lineup 4",)
     train([mixed], tmp_path / "own.safetensors", QUICK)
     assert notes(tmp_path / "own.safetensors")["judges"] == "human: 2 people"
     people = teachers([mixed])
@@ -131,7 +131,7 @@ def test_the_file_says_whose_judgements_and_is_the_same_by_seed(study, tmp_path)
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
     trained = train([study], first, QUICK)
     train([study], second, QUICK)
-    assert trained.judges == "classifier: alexnet lineup 3, vgg16 lineup 3"
+    assert trained.judges == "classifier: alexnet lineup 4, vgg16 lineup 4"
     assert notes(first) == notes(second)
     assert notes(first)["judges"] == trained.judges
     one, two = load_file(first), load_file(second)
@@ -148,7 +148,7 @@ def test_what_teaches_nothing_is_refused_and_writes_nothing(tmp_path):
     study = make_study(tmp_path / "study", originals=4)
     with pytest.raises(DataError, match="no human or classifier votes"):
         train([study], file, QUICK)
-    vote(study, ("alexnet lineup 3",))
+    vote(study, ("alexnet lineup 4",))
     with pytest.raises(DataError, match="4 originals are too few"):
         train([study], file, QUICK)
     for always, which in ((True, "every"), (False, "no")):

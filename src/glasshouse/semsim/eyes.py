@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glasshouse.models import trunks
@@ -26,21 +26,20 @@ Way = Literal["probe", "lineup"]
 class Eye:
     """A network, the size of the images it looks at, and whether it may teach; those that may not, test.
 
-    Where ``compare`` is given, lineups look at that: what a network averages over all places names classes, but it
-    tells few pictures apart once they are rough. They practise on at least ``practice`` degraded copies. ``version``
-    counts changes that change verdicts.
+    Probes ``look`` at the last layer; lineups ``compare`` a middle one in places: what a network averages over all of
+    them names classes, but it tells few pictures apart once they are rough. ``version`` counts changes that change
+    verdicts.
     """
 
     look: Callable[[Tensor], Tensor]
+    compare: Callable[[Tensor], Tensor]
     size: int
     teaches: bool
-    compare: Callable[[Tensor], Tensor] | None = None
-    practice: int = 0
-    version: int = 3
+    version: int = 4
 
     def __call__(self, images: Tensor, way: Way) -> Tensor:
         """Features (N, D) of grey or colour images (N, C, H, W) in [0, 1] by which judges tell in one way."""
-        look = self.compare if way == "lineup" and self.compare is not None else self.look
+        look = self.compare if way == "lineup" else self.look
         found = []
         with torch.no_grad():
             for part in images.split(AT_ONCE):
@@ -48,54 +47,55 @@ class Eye:
                 found.append(look(F.interpolate(colour, size=(self.size,) * 2, mode="bilinear", antialias=True)))
         return torch.cat(found)
 
-    def see(self, images: Tensor, ways: Collection[Way]) -> dict[Way, Tensor]:
-        """The same for several ways; what is alike for them is looked at once."""
-        if self.compare is not None:
-            return {way: self(images, way) for way in ways}
-        return dict.fromkeys(ways, self(images, "probe"))
 
-
-def _last_layer(trunk: Callable[[], trunks.Slices]) -> Callable[[Tensor], Tensor]:
-    """The last tapped layer in a few places."""
-
-    def look(images: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(trunk()((images - MEAN) / STD)[-1], GRID).flatten(1)
-
-    return look
-
-
-def _in_places(trunk: Callable[[Tensor], Tensor], grid: int) -> Callable[[Tensor], Tensor]:
+def _in_places(maps: Callable[[Tensor], Tensor], grid: int) -> Callable[[Tensor], Tensor]:
     """The maps of a trunk, averaged down to a grid."""
 
     def look(images: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(trunk(images), grid).flatten(1)
+        return F.adaptive_avg_pool2d(maps(images), grid).flatten(1)
 
     return look
 
 
-def _mobilenet(images: Tensor) -> Tensor:
-    found: Tensor = trunks.mobilenet_v2()((images - MEAN) / STD)
-    return found.mean((2, 3))
+def _up_to(trunk: Callable[[], nn.Sequential], layer: int | None = None) -> Callable[[Tensor], Tensor]:
+    """The maps of the first layers of a trunk, or of all, of images as torchvision's networks want them."""
+
+    def maps(images: Tensor) -> Tensor:
+        found: Tensor = trunk()[:layer]((images - MEAN) / STD)
+        return found
+
+    return maps
 
 
 EYES: Mapping[str, Eye] = {
-    "alexnet": Eye(_last_layer(trunks.alexnet), 128, teaches=True),
-    "vgg16": Eye(_last_layer(trunks.vgg16), 96, teaches=True),
-    "mobilenet_v2": Eye(_mobilenet, 96, teaches=True),
+    "alexnet": Eye(
+        look=_in_places(_up_to(lambda: trunks.alexnet().layers), GRID),
+        compare=_in_places(_up_to(lambda: trunks.alexnet().layers, 8), 3),
+        size=128,
+        teaches=True,
+    ),
+    "vgg16": Eye(
+        look=_in_places(_up_to(lambda: trunks.vgg16().layers), GRID),
+        compare=_in_places(_up_to(lambda: trunks.vgg16().layers, 23), 4),
+        size=96,
+        teaches=True,
+    ),
+    "mobilenet_v2": Eye(
+        look=_in_places(_up_to(trunks.mobilenet_v2), 1),
+        compare=_in_places(_up_to(trunks.mobilenet_v2, 14), 4),
+        size=128,
+        teaches=True,
+    ),
     "inception_v3": Eye(
-        lambda images: trunks.inception_fid().look(images),
-        192,
-        teaches=False,
+        look=lambda images: trunks.inception_fid().look(images),
         compare=_in_places(lambda images: trunks.inception_fid().middle(images), GRID),
-        practice=256,
-        version=4,
+        size=192,
+        teaches=False,
     ),
     "efficientnet_lite0": Eye(
-        lambda images: efficientnet_lite0()(images),
-        128,
-        teaches=False,
+        look=lambda images: efficientnet_lite0()(images),
         compare=_in_places(lambda images: efficientnet_lite0().middle(images), 4),
-        practice=256,
-        version=4,
+        size=128,
+        teaches=False,
     ),
 }

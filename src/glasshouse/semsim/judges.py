@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
-from sklearn.covariance import LedoitWolf
+from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 from torch.nn import functional as F
@@ -22,8 +22,10 @@ from glasshouse.semsim.degradations import degraded, empty
 from glasshouse.semsim.eyes import EYES, Way
 
 PENALTY = 0.01  # inverse strength of the probe's L2 penalty
-COPIES = 2  # degraded copies of every image that a judge learns from
+COPIES = 2  # degraded copies of every image that a judge learns from, at least
+PRACTICE = 256  # degraded copies that a lineup practises on, at least
 MOST = 0.7  # the degree to which they are degraded at most; beyond it little can be seen
+FLAT = 1e-9  # a spread below which there is none
 NOTHING = -1  # the class of pictures that show nothing
 LINEUP = 20  # an original must be told from so many others, and from as many pictures of nothing
 SHARPNESS = (4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)  # how quickly likeness may fall off with an angle
@@ -98,16 +100,43 @@ def train_probe(eye: str, images: Tensor, labels: Tensor, seed: int) -> Probe:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Lens:
+    """A linear map (D, D) that looks away from some directions (D, K), orthonormal: those in which copies differ.
+
+    All others are multiplied by ``plain``, these by ``scales`` (K,). The whole matrix would hold little else.
+    """
+
+    directions: Tensor
+    scales: Tensor
+    plain: float
+
+    @classmethod
+    def of(cls, differences: Tensor) -> Lens:
+        """After it differences (N, D) have about the same size in every direction (whitening, shrunk: Ledoit, Wolf)."""
+        values = differences.double()
+        shrunk = ledoit_wolf_shrinkage(values.numpy(), assume_centered=True)
+        _, lengths, directions = torch.linalg.svd(values, full_matrices=False)
+        spread = lengths.square() / len(values)
+        floor = shrunk * float(spread.sum()) / values.shape[1]
+        scales = ((1 - shrunk) * spread + floor).clamp_min(FLAT).rsqrt()
+        return cls(directions.T.float(), scales.float(), max(floor, FLAT) ** -0.5)
+
+    def __call__(self, seen: Tensor) -> Tensor:
+        """What is left of vectors (N, D)."""
+        return self.plain * seen + (seen @ self.directions) * (self.scales - self.plain) @ self.directions.T
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Lineup:
     """Originals, then pictures of nothing, as unit vectors (M + LINEUP, D): the judge of individuals.
 
-    What an eye sees is centred and multiplied by ``lens``, which takes away the directions in which degraded copies
+    What an eye sees is centred and seen through a ``lens`` that takes away the directions in which degraded copies
     differ from their originals, whatever these show.
     """
 
     eye: str
     centre: Tensor
-    lens: Tensor
+    lens: Lens
     known: Tensor
     sharpness: float
 
@@ -119,15 +148,15 @@ class Lineup:
         """
         rng = torch.Generator().manual_seed(seed)
         seen = EYES[eye](originals, "lineup")
-        times = max(COPIES, -(-EYES[eye].practice // len(originals)))
+        times = max(COPIES, -(-PRACTICE // len(originals)))
         copies = [EYES[eye](degraded(originals, MOST, rng), "lineup") for _ in range(times)]
         blanks = empty(originals.repeat(-(-LINEUP // len(originals)), 1, 1, 1)[:LINEUP], rng)
         nothing = EYES[eye](blanks, "lineup")
         known_by_heart, fresh = copies[: times // 2], copies[times // 2 :]
-        lens = _lens(torch.cat([copy - seen for copy in known_by_heart]))
+        lens = Lens.of(torch.cat([copy - seen for copy in known_by_heart]))
         centre = seen.mean(0)
-        known = F.normalize((torch.cat([seen, nothing]) - centre) @ lens, dim=1)
-        practice = F.normalize((torch.cat(fresh) - centre) @ lens, dim=1) @ known.T
+        known = F.normalize(lens(torch.cat([seen, nothing]) - centre), dim=1)
+        practice = F.normalize(lens(torch.cat(fresh) - centre), dim=1) @ known.T
         right = torch.arange(len(originals)).repeat(len(fresh))
         sharpness = min(SHARPNESS, key=lambda sharp: float(F.cross_entropy(sharp * practice, right)))
         return cls(eye, centre, lens, known, sharpness)
@@ -137,15 +166,7 @@ class Lineup:
 
         What remains to 1 is the chance that it is taken for nothing.
         """
-        ours = F.normalize((seen - self.centre) @ self.lens, dim=1)
+        ours = F.normalize(self.lens(seen - self.centre), dim=1)
         nothing = torch.arange(len(self.known) - LINEUP, len(self.known)).expand(len(seen), -1)
         likeness: Tensor = (self.known[torch.cat([candidates, nothing], 1)] * ours[:, None]).sum(2)
         return (self.sharpness * likeness).softmax(1)[:, : candidates.shape[1]]
-
-
-def _lens(differences: Tensor) -> Tensor:
-    """A map (D, D) after which differences (N, D) have about the same size in every direction (shrunken whitening)."""
-    spread = torch.from_numpy(LedoitWolf(assume_centered=True).fit(differences.numpy()).covariance_)
-    sizes, directions = torch.linalg.eigh(spread.double())
-    whitening: Tensor = directions * sizes.clamp_min(1e-9).rsqrt() @ directions.T
-    return whitening.float()

@@ -146,12 +146,12 @@ def _ballots(
     items: Sequence[Item],
     voters: Mapping[Way, str],
 ) -> list[Vote]:
-    """The votes of the judges behind one eye, which looks at each picture once for all that see alike."""
+    """The votes of the judges behind one eye."""
     album = Location.of(directory).album
     places = {item.original: place for place, item in enumerate(originals.items)}
     owners = torch.tensor([places[item.original] for item in items])
     pictures = torch.stack([read_picture(album, str(item.image)) for item in items])
-    seen = EYES[seats[0].skill.eye].see(pictures, [seat.skill.way for seat in seats])
+    seen = {seat.skill.way: EYES[seat.skill.eye](pictures, seat.skill.way) for seat in seats}
     now = time.time()
     return [
         Vote(item.id, voters[seat.skill.way], verdict.answer, when=now, grade=verdict.grade)
