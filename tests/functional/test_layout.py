@@ -7,7 +7,8 @@ import torch
 
 from glasshouse import data, models
 from glasshouse.functional.layout import planar, swiftest
-from glasshouse.training.client import Samples, plain_gradients
+from glasshouse.training import Recipe, fit
+from glasshouse.training.client import Client, Computed, Samples, plain_gradients
 from glasshouse.types import ImageSpec
 
 
@@ -70,3 +71,21 @@ def test_after_an_error_a_network_lies_as_before():
     with pytest.raises(ZeroDivisionError), swiftest(model):
         _ = 1 / 0
     assert all(value.is_contiguous() for value in model.state_dict().values())
+
+
+class PlaneByPlane(Client):
+    """Hands in gradients that lie plane by plane, whatever way the network lies."""
+
+    def gradients(self, model, samples):
+        found = plain_gradients(model, samples)
+        return Computed(found.loss, {name: value.contiguous() for name, value in found.gradients.items()})
+
+
+def test_training_takes_gradients_whatever_way_they_lie():
+    trained = []
+    for client in (Client(), PlaneByPlane()):
+        model = models.create("lenet", ImageSpec(3, 16, 16, 10), seed=0)
+        images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+        fit(model, images, torch.arange(8), Recipe(epochs=2, batch=4), client=client)
+        trained.append(torch.nn.utils.parameters_to_vector(model.parameters()))
+    assert torch.equal(*trained)

@@ -28,5 +28,6 @@ class Laplace(GradientDefense):
 
     def change(self, gradient: Tensor, *, rng: torch.Generator) -> Tensor:
         """Return the gradient with noise added: the difference of two exponentials is Laplacian."""
-        first, second = (torch.empty_like(gradient, device=CPU).exponential_(generator=rng) for _ in range(2))
+        blank = torch.empty(gradient.shape, dtype=gradient.dtype, device=CPU)  # noise falls alike however gradients lie
+        first, second = (blank.clone().exponential_(generator=rng) for _ in range(2))
         return gradient + self.scale * (first - second).to(gradient.device)

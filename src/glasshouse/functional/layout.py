@@ -27,6 +27,15 @@ def planar(images: Tensor) -> Tensor:
     return images.clone(memory_format=torch.contiguous_format)
 
 
+def laid_as(values: Tensor, like: Tensor) -> Tensor:
+    """Values that lie in memory as others of their shape do, copied only if they do not.
+
+    Fused optimizers go through parameter and gradient in the order of memory and do not look whether both have the
+    same (torch 2.13).
+    """
+    return values if values.stride() == like.stride() else torch.empty_like(like).copy_(values)
+
+
 @contextmanager
 def swiftest(model: nn.Module) -> Iterator[Lay]:
     """A network on the CPU that lies as it computes fastest for the length of a block, then plane by plane again.

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from glasshouse import checks, devices
 from glasshouse.errors import ModelError
-from glasshouse.functional.layout import Lay, planar, swiftest
+from glasshouse.functional.layout import Lay, laid_as, planar, swiftest
 from glasshouse.models import held
 from glasshouse.training.client import Client, Samples
 from glasshouse.types import Progress, no_progress
@@ -145,7 +145,8 @@ def _step(
 ) -> float:
     computed = client.gradients(model, samples)
     for name, parameter in named.items():
-        parameter.grad = computed.gradients.get(name)
+        found = computed.gradients.get(name)
+        parameter.grad = None if found is None else laid_as(found, parameter)
     optimizer.step()
     return computed.loss
 
