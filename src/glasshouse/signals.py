@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -31,6 +32,35 @@ def sigterm_kept() -> Iterator[None]:
     finally:
         if callable(before) and signal.getsignal(signal.SIGTERM) is not before:
             signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def put_off(hurry: Callable[[], None]) -> Iterator[None]:
+    """Let a block that must not be left in its middle come to its own end before Ctrl-C or SIGTERM is raised.
+
+    Each of them calls ``hurry``, which should make the block end soon; the first is raised where it ends. Signals that
+    are ignored stay so, and other threads than the main one hear of none anyway.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    come: list[signal.Signals] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        come.append(signal.Signals(number))
+        hurry()
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if come:
+            before[come[0]](come[0], None)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,33 @@ def first_line(process: subprocess.Popen) -> str:
     return process.stderr.readline()
 
 
+def begun(command: list[str], options: dict) -> subprocess.Popen:
+    """A process group that minds Ctrl-C; who runs tests in the background may have told all children to ignore it."""
+    hears = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    return subprocess.Popen(command, start_new_session=True, preexec_fn=hears, **options)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+def test_clients_that_train_do_not_outlive_an_interrupt(tmp_path):
+    words = f"federate --images 60 --clients 2 --cores 1 --model mlp:width=8 --local-epochs {ENDLESS} --quiet --out"
+    command = [sys.executable, "-m", "glasshouse", *words.split(), str(tmp_path / "out")]
+    options = {"env": {**os.environ, traces.MARK: tmp_path.name}, "stderr": subprocess.PIPE, "text": True}
+    process = begun(command, options | {"stdout": subprocess.PIPE})
+    deadline = time.monotonic() + PATIENCE
+    while not any("ClientAppActor.run" in line for line in traces.processes(tmp_path.name).values()):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    for _ in range(2):  # who is in a hurry presses twice
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    out, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert "Interrupted." in said
+    assert not out
+    assert traces.left(tmp_path.name, {}) == ({}, {})
+
+
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     words = "federate --images 60 --clients 2 --batch 20 --model mlp:width=8 --defense csvar --json --out"
@@ -40,10 +68,8 @@ def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     environment = {**os.environ, traces.MARK: tmp_path.name}
     options = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
-    # who runs the tests in the background may have told all children to ignore the interrupt
-    hears = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
     alone = [*command, str(ENDLESS), "--cores", "1"]  # the second run has a worker per core, and ends the same
-    first = subprocess.Popen(alone, start_new_session=True, preexec_fn=hears, **options)
+    first = begun(alone, options)
     assert first_line(first).startswith(f"Round 1 of {ENDLESS}: accuracy")
     running, opened = " ".join(traces.processes(tmp_path.name).values()), traces.ports(tmp_path.name)
     assert "raylet" in running  # so that nothing of it is missed below

@@ -7,24 +7,25 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from glasshouse import checks, devices
-from glasshouse.signals import sigterm_kept
+from glasshouse.signals import put_off, sigterm_kept
 
 if TYPE_CHECKING:
     from flwr.app import ConfigRecordValues
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
 
+CLIENT = "ray::ClientAppActor"  # how a process begins its command line in which Flower runs clients
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DEDUP_LOGS": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else Ray tells standard output of every client that dies, or was ended
     "RAY_worker_niceness": "0",  # Ray's own 15 lets anything else on the machine starve the clients
     "GRPC_VERBOSITY": "NONE",
     "OMP_NUM_THREADS": "1",
@@ -68,12 +69,17 @@ def silent(*names: str) -> Iterator[None]:
 def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threading.Event, cores: int) -> None:
     """Run both apps on as many Ray workers as there are cores or clients, and leave nothing behind.
 
-    ``stopping`` is set on the way out, also after Ctrl-C, so that the server's thread does not wait for clients that
-    are gone. Ray is begun here, as Flower would, because it must not take SIGTERM. A caller who is connected to a
-    cluster is not any more: Flower ends the connection.
+    ``stopping`` is set on the way out, so that the server's thread does not wait for clients that are gone. Threads of
+    Flower that wait for clients never return if Ray ends first: after Ctrl-C clients are ended in the middle of their
+    training, Flower comes to its own end, and only then Ray does. Ray is begun here, as Flower would, because it must
+    not take SIGTERM. A caller who is connected to a cluster is not any more: Flower ends the connection.
     """
     import ray
     from flwr.simulation import run_simulation
+
+    def hurry() -> None:
+        stopping.set()
+        _end_clients()
 
     workers = min(cores, clients)
     share = devices.share_of_gpu(workers)
@@ -95,8 +101,19 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
                         runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
                         _temp_dir=folder,
                     )
-            run_simulation(server, client, clients, backend_config={"client_resources": each})
+            with put_off(hurry) if begun else nullcontext():
+                run_simulation(server, client, clients, backend_config={"client_resources": each})
         finally:
             stopping.set()
             if begun:
                 ray.shutdown()
+
+
+def _end_clients() -> None:
+    """End the processes in which Ray runs clients for this one, in the middle of whatever they do."""
+    import psutil
+
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # gone by itself
+            if " ".join(process.cmdline()).startswith(CLIENT):
+                process.kill()

@@ -1,0 +1,69 @@
+"""An interrupt waits for what must not be left in its middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from glasshouse.signals import Terminated, put_off, terminable
+
+RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
+
+
+@pytest.fixture(autouse=True)
+def _minded():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with terminable():
+        yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("number", RAISED)
+def test_a_block_ends_before_the_interrupt_is_raised(number):
+    done = []
+
+    def work():
+        with put_off(lambda: done.append("hurry")):
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)  # who presses twice breaks nothing
+            done.append("end")
+
+    with pytest.raises(RAISED[number]):
+        work()
+    assert done == ["hurry", "hurry", "end"]
+    with pytest.raises(RAISED[number]):  # and everything is as before
+        os.kill(os.getpid(), number)
+
+
+def test_the_interrupt_is_raised_though_the_block_fails():
+    def work():
+        with put_off(lambda: None):
+            os.kill(os.getpid(), signal.SIGINT)
+            raise ValueError("because it was hurried")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+
+def test_nothing_changes_without_one_and_in_other_threads():
+    with pytest.raises(ValueError, match="own"), put_off(lambda: None):
+        raise ValueError("own")
+    found = []
+
+    def work():
+        with put_off(lambda: None):
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [signal.default_int_handler]
+
+
+def test_an_ignored_signal_stays_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with put_off(lambda: pytest.fail("ignored")):
+        os.kill(os.getpid(), signal.SIGINT)
