@@ -25,6 +25,7 @@ NAMES = (
     "command_line",
     "shuffling",
     "training",
+    "fitting",
     "agreement",
     "attacks",
     "runner",

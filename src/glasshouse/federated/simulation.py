@@ -72,7 +72,8 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
     ``stopping`` is set on the way out, so that the server's thread does not wait for clients that are gone. Threads of
     Flower that wait for clients never return if Ray ends first: after Ctrl-C clients are ended in the middle of their
     training, Flower comes to its own end, and only then Ray does. Ray is begun here, as Flower would, because it must
-    not take SIGTERM. A caller who is connected to a cluster is not any more: Flower ends the connection.
+    not take SIGTERM; a second SIGTERM while Ray ends still kills at once, for Ray then gives it back to the system. A
+    caller who is connected to a cluster is not any more: Flower ends the connection.
     """
     import ray
     from flwr.simulation import run_simulation
