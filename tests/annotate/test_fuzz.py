@@ -17,7 +17,7 @@ from tests.soak import count, piece
 
 from glasshouse.annotate.sessions import CSRF_HEADER, csrf_token
 
-REQUESTS = count(200, 2_000)
+REQUESTS = count(100, 2_000)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

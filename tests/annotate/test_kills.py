@@ -13,7 +13,7 @@ import pytest
 from tests.annotate.people import voting
 from tests.soak import count, piece
 
-KILLS = count(10, 200)
+KILLS = count(5, 200)
 ANNOTATORS = 3
 
 
