@@ -45,7 +45,8 @@ another on MNIST and faces; so does this page, with what was run. Settings were 
 
 A judge's agreement alone is no proof that something can be seen: it must name some class, and takes most of the noise
 of the first round on MNIST for the target, too. Nor does its disagreement prove the contrary, where it learned from two
-photographs of each person. Look at the pictures and at the nearest images beside it.
+photographs of each person. *Most like the target* counts what correlates, which an outline does that nobody would know.
+Look at the pictures and at the nearest images beside it.
 
 ![Images of the class and samples](gan.png)
 
@@ -88,10 +89,10 @@ def draw(places: list[Path]) -> None:
         held = of_target(plan)
         made = [Findings(place).samples(one, held.shape[2])[0] for one in numbers]
         titles = [f"round {one + 1}" for one in numbers]
-        titles[0] = f"{called(plan.defense)}: {titles[0]}"
+        titles[0] = f"{called(plan.defense)}:\n{titles[0]}"
         shown = list(zip(line[HELD:], made, titles, strict=True))
         if first[plan.dataset] == place:  # a class may have fewer images than there is room for
-            shown += zip(line[:HELD], held, [f"{plan.dataset}: held by others", *[""] * (HELD - 1)], strict=False)
+            shown += zip(line[:HELD], held, [f"{plan.dataset}:\nheld by others", *[""] * (HELD - 1)], strict=False)
         for axes, image, title in shown:
             axes.imshow(image.permute(1, 2, 0), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
             axes.set_title(title, fontsize=6, loc="left")
@@ -145,11 +146,13 @@ def section(name: str, found: list[dict]) -> list[str]:
     plan, judged = found[0]["plan"], found[0]["forgery"]
     return [
         f"## {name}\n",
-        f"{plan['model']} on {plan['images'] or 'all'} training images at "
-        f"{plan['size'] or 'their own'} px, {plan['clients']} clients ({plan['split']}), {plan['rounds']} rounds of "
-        f"{plan['local_epochs']} local epochs, batch {plan['batch']}, learning rate {plan['lr']}; adversary "
-        f"`{plan['adversary']}`. Others hold {judged['accuracy_target']['images']} images of the target.\n",
+        f"{plan['model']} on {plan['images'] or 'all'} training images, {plan['clients']} clients ({plan['split']}), "
+        f"{plan['rounds']} rounds of {plan['local_epochs']} local epochs, batch {plan['batch']}, "
+        f"learning rate {plan['lr']}; adversary `{plan['adversary']}`. Others hold {judged['accuracy_target']['images']} images of the target.\n",
         *table(JUDGED, [taken(one) for one in found]),
+        f"By how many of {len(judged['nearness'])} metrics no class is nearer to the samples than the target: "
+        + ", ".join(f"{called(one['plan']['defense'])} {nearest(one)}" for one in found)
+        + ".\n",
         *table(COMPARED, [line for one in found for line in compared(one)]),
         "Samples are taken for a class by a judge, a linear probe on AlexNet that never met the federation. It learned "
         f"from {judged['taught']} test images and is right on {percent(judged['accuracy'])} of the clients' images, on "
@@ -211,6 +214,11 @@ def taken(one: dict) -> list[str]:
         percent(forgery["history"][-1]),
         f"{forgery['history'][best]['mean']:.0%} (round {best + 1})",
     ]
+
+
+def nearest(one: dict) -> int:
+    """By how many metrics no class is nearer to the samples than the target."""
+    return sum(near["rank"] == 1 for near in one["forgery"]["nearness"].values())
 
 
 def compared(one: dict) -> Iterator[list[str]]:
