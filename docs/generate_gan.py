@@ -148,7 +148,8 @@ def section(name: str, found: list[dict]) -> list[str]:
         f"## {name}\n",
         f"{plan['model']} on {plan['images'] or 'all'} training images, {plan['clients']} clients ({plan['split']}), "
         f"{plan['rounds']} rounds of {plan['local_epochs']} local epochs, batch {plan['batch']}, "
-        f"learning rate {plan['lr']}; adversary `{plan['adversary']}`. Others hold {judged['accuracy_target']['images']} images of the target.\n",
+        f"learning rate {plan['lr']}; adversary `{plan['adversary']}`. "
+        f"Others hold {judged['accuracy_target']['images']} images of the target.\n",
         *table(JUDGED, [taken(one) for one in found]),
         f"By how many of {len(judged['nearness'])} metrics no class is nearer to the samples than the target: "
         + ", ".join(f"{called(one['plan']['defense'])} {nearest(one)}" for one in found)
