@@ -8,8 +8,8 @@ UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constrai
 # torch by pip, which may have been told where a small build lies; the rest by uv, which takes a tenth of the time
 define installed
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch torchvision uv
-	$(UV) -e '$(1)' || $(PIP) -e '$(1)'
+	$(PIP) torch torchvision
+	{ $(PIP) uv && $(UV) -e '$(1)'; } || $(PIP) -e '$(1)'
 	$(VENV)/bin/glasshouse weights install
 endef
 

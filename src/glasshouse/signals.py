@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
+
+AGAIN = 0.3  # seconds until who is late is hurried again
 
 
 class Terminated(KeyboardInterrupt):
@@ -38,8 +41,9 @@ def sigterm_kept() -> Iterator[None]:
 def put_off(hurry: Callable[[], None]) -> Iterator[None]:
     """Let a block that must not be left in its middle come to its own end before Ctrl-C or SIGTERM is raised.
 
-    Each of them calls ``hurry``, which should make the block end soon; the first is raised where it ends. Signals that
-    are ignored stay so, and other threads than the main one hear of none anyway.
+    Once one has come ``hurry``, which should make the block end soon, is called every now and then in a thread of its
+    own; the first signal is raised where the block ends. Signals that are ignored stay so, and other threads than the
+    main one hear of none anyway.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -47,18 +51,30 @@ def put_off(hurry: Callable[[], None]) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before = {number: handler for number, handler in handlers.items() if callable(handler)}
     come: list[signal.Signals] = []
+    news: SimpleQueue[bool] = SimpleQueue()  # whether to hurry or the block is over; a handler may add to it anywhere
+
+    def press() -> None:
+        wanted = news.get()
+        while wanted:
+            hurry()
+            with suppress(Empty):
+                wanted = news.get(timeout=AGAIN)
 
     def note(number: int, frame: FrameType | None) -> None:
         come.append(signal.Signals(number))
-        hurry()
+        news.put(True)
 
+    thread = threading.Thread(target=press, daemon=True)
+    thread.start()
     for number in before:
         signal.signal(number, note)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        news.put(False)
+        thread.join()
+        for number in reversed(before):
+            signal.signal(number, before[number])
         if come:
             before[come[0]](come[0], None)
 

@@ -47,6 +47,15 @@ def test_shares_are_disjoint_and_complete(small):
     assert sum(map(len, parts)) == 120
 
 
+def test_of_a_set_without_a_test_part_others_are_drawn_than_are_trained_on(small):
+    count = len(open_test(dataclasses.replace(small, dataset="faces"), None).labels)
+    plan = dataclasses.replace(small, dataset="faces", images=count // 2, test_images=count // 4)
+    tested = open_test(plan, None)
+    held = [dealt(plan, client, tested.class_names, None).in_epoch(0).images for client in range(plan.clients)]
+    images = tested.read(range(len(tested.labels)), 0)
+    assert float(torch.cdist(images.flatten(1), torch.cat(held).flatten(1)).min()) > 0
+
+
 def test_fewer_test_images_are_some_of_all(small):
     every = open_test(small, None)
     some = open_test(dataclasses.replace(small, test_images=7), None)

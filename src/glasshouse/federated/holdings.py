@@ -122,11 +122,15 @@ class Holding:
 
 
 def open_test(plan: Federation, root: Path | None) -> Pool:
-    """The images that a federation is tested on: all, or as many as the plan says, drawn by its seed."""
+    """The images that a federation is tested on: all, or as many as the plan says, drawn by its seed.
+
+    They are drawn from the other end than those that clients train on: of a set without a test part both are drawn from
+    the same images.
+    """
     pool = open_pool(plan.test or plan.dataset, "test", plan.size, root)
     if plan.test_images is None or plan.test_images >= len(pool.labels):
         return pool
-    places = drawn(pool, plan.test_images, plan.seed).tolist()
+    places = np.sort(_mixed(pool, plan.seed)[-plan.test_images :]).tolist()
     return dataclasses.replace(
         pool,
         labels=[pool.labels[place] for place in places],
@@ -134,16 +138,16 @@ def open_test(plan: Federation, root: Path | None) -> Pool:
     )
 
 
-def drawn(pool: Pool, count: int | None, seed: int) -> NDArray[np.intp]:
-    """Places of so many images of a pool, or of all, in order."""
-    return np.sort(np.random.default_rng(seed).permutation(len(pool.labels))[:count])
+def _mixed(pool: Pool, seed: int) -> NDArray[np.intp]:
+    """The places of a pool's images in an order that a seed draws."""
+    return np.random.default_rng(seed).permutation(len(pool.labels))
 
 
 def dealt(plan: Federation, client: int, class_names: Sequence[str], root: Path | None) -> Holding:
     """A client's share of the plan's data, in a simulation; an adversary may hold less."""
     pool = open_pool(plan.dataset, "train", plan.size, root)
     pool.refuse(plan.epochs)
-    chosen = drawn(pool, plan.images, plan.seed)
+    chosen = np.sort(_mixed(pool, plan.seed)[: plan.images])
     labels = [pool.labels[place] for place in chosen]
     parts = splits.create(plan.split)(labels, plan.clients, seed=plan.seed)
     adversary = plan.adversary_at(client)

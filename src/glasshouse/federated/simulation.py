@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,6 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else Ray tells standard output of every client that dies, or was ended
     "RAY_worker_niceness": "0",  # Ray's own 15 lets anything else on the machine starve the clients
     "GRPC_VERBOSITY": "NONE",
     "OMP_NUM_THREADS": "1",
@@ -102,7 +102,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
                         runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
                         _temp_dir=folder,
                     )
-            with put_off(hurry) if begun else nullcontext():
+            with _discreet(), put_off(hurry) if begun else nullcontext():
                 run_simulation(server, client, clients, backend_config={"client_resources": each})
         finally:
             stopping.set()
@@ -110,11 +110,23 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
                 ray.shutdown()
 
 
+@contextmanager
+def _discreet() -> Iterator[None]:
+    """Keep Ray from telling standard output of every worker that dies: rounds name the clients that were lost."""
+    from ray._private.ray_logging import stdout_deduplicator as told
+
+    before, told.skip_re = told.skip_re, re.compile(".")
+    try:
+        yield
+    finally:
+        told.skip_re = before
+
+
 def _end_clients() -> None:
     """End the processes in which Ray runs clients for this one, in the middle of whatever they do."""
     import psutil
 
     for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # gone by itself
+        with suppress(psutil.Error):  # gone by itself, or on its way
             if " ".join(process.cmdline()).startswith(CLIENT):
                 process.kill()

@@ -37,20 +37,39 @@ def laid_as(values: Tensor, like: Tensor) -> Tensor:
 
 
 @contextmanager
-def swiftest(model: nn.Module) -> Iterator[Lay]:
+def swiftest(model: nn.Module, image: Tensor) -> Iterator[Lay]:
     """A network on the CPU that lies as it computes fastest for the length of a block, then plane by plane again.
 
-    With channels innermost convolutions take a third less time to train. Networks that have none, and those that
-    oneDNN would crash on (see :func:`planar`), stay as they are. Gives what puts images in the same way.
+    With channels innermost convolutions take less time to train. Networks that have none, those that oneDNN would crash
+    on (see :func:`planar`), and those that do not take an image (1, C, H, W) in this way, because they ``view`` what
+    ``reshape`` would take, stay as they are. Gives what puts images in the same way.
     """
     if not _computes_channels_last(model):
         yield planar
         return
     nn.utils.convert_conv2d_weight_memory_format(model, torch.channels_last)
+    swift = _takes(model, _innermost(image))
+    if not swift:
+        nn.utils.convert_conv2d_weight_memory_format(model, torch.contiguous_format)
     try:
-        yield lambda images: images.contiguous(memory_format=torch.channels_last)
+        yield _innermost if swift else planar
     finally:
         nn.utils.convert_conv2d_weight_memory_format(model, torch.contiguous_format)
+
+
+def _innermost(images: Tensor) -> Tensor:
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def _takes(model: nn.Module, image: Tensor) -> bool:
+    """Whether a network in eval mode can compute an image that lies like this."""
+    model.eval()
+    try:
+        with torch.no_grad():
+            model(image)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _computes_channels_last(model: nn.Module) -> bool:

@@ -54,7 +54,10 @@ class Protected(nn.Module):
 
 
 class Recalled(nn.Module):
-    """A model that remembers its answers: who asks about the same images again, for another reason, gets the same."""
+    """A model that remembers its answers: who asks about the same images again, for another reason, gets the same.
+
+    An answer may depend on the images that were asked with it: who minds asks about all of them first.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

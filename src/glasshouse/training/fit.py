@@ -66,7 +66,7 @@ def fit(
     client.begin(recipe.steps(len(images)), min(recipe.batch / len(images), 1), min(recipe.batch, len(images)))
     with devices.placed(model, follows=client.follows_device) as device:
         samples = Samples(images, labels, _outputs(model, images[:1].to(device)))
-        with swiftest(model) as lay:
+        with swiftest(model, images[:1].to(device)) as lay:
             return _fit(model, samples, recipe, client, lay, decay_at, learning, after_epoch, progress)
 
 

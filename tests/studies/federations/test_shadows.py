@@ -8,12 +8,14 @@ import pytest
 import torch
 from tests.federated.local import federate
 
+from glasshouse import defenses
 from glasshouse.errors import GlasshouseError
 from glasshouse.federated.clients import weights_of
 from glasshouse.federated.holdings import open_pool
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
 from glasshouse.membership import Shadows
+from glasshouse.membership.queries import logits, views
 from glasshouse.studies.audit import Running
 from glasshouse.studies.federations import program
 from glasshouse.studies.federations.asked import Asked
@@ -57,6 +59,16 @@ def test_a_shadow_of_the_federations_own_images_is_the_global_model(defense, tmp
     found = weights_of(FederatedTrainer.of(plan, asked.image).train(samples, plan.seed))
     for name, expected in Ledger(tmp_path).sent(plan.rounds).items():
         torch.testing.assert_close(found[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_answers_do_not_depend_on_what_was_asked_first(tmp_path):
+    plan = dataclasses.replace(SMALL, defense="image_noise:sigma=50")
+    federate(plan, tmp_path)
+    asked = Asked.of(plan, tmp_path, None)
+    asked.accuracy(plan.rounds)
+    found = logits(asked.ways(plan.rounds)["protected"], asked.candidates.images)
+    direct = logits(views(defenses.create(plan.defense), plan.seed)["protected"](asked.model), asked.candidates.images)
+    torch.testing.assert_close(found, direct)
 
 
 def held(plan: Federation, client: int) -> tuple[int, ...]:

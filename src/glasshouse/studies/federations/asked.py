@@ -19,7 +19,7 @@ from glasshouse.federated.records import Ledger
 from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.roc import measure, roc
 from glasshouse.membership import Public
-from glasshouse.membership.queries import Recalled, View, views
+from glasshouse.membership.queries import Recalled, View, logits, views
 from glasshouse.studies.federation import strangers
 from glasshouse.studies.rows import interval_json
 from glasshouse.training import Samples
@@ -82,11 +82,17 @@ class Asked:
         return self.model.eval()
 
     def ways(self, rounds: int) -> dict[str, nn.Module]:
-        """The ways to ask the model after so many rounds, each with the answers that it gave before."""
+        """The ways to ask the model after so many rounds, each with its answers about members and others.
+
+        All are asked first and in one order: what a defense draws for an image depends on those asked with it, and
+        shadow models are asked in this order, too.
+        """
         model = self.after(rounds)
-        return {
-            query: self.answers.setdefault((rounds, query), Recalled(view(model))) for query, view in self.views.items()
-        }
+        for query, view in self.views.items():
+            if (rounds, query) not in self.answers:
+                self.answers[rounds, query] = Recalled(view(model))
+                logits(self.answers[rounds, query], self.candidates.images)
+        return {query: self.answers[rounds, query] for query in self.views}
 
     def accuracy(self, rounds: int, most: int | None = None) -> JSON:
         """How often the model is right, on training and on other images, in each way that it can be asked.

@@ -48,7 +48,9 @@ class Grid:
     epochs: int = setting(15, "passes over the training images")
     checkpoints: tuple[int, ...] = setting((15,), "after how many epochs a model is attacked; 0 is before any")
     learned: float | None = setting(
-        None, "attack only networks that are right so many times as often as chance; all where not set"
+        None,
+        "attack only networks that are right so many times as often as chance, or, of few classes, by half of what "
+        "chance leaves; all where not set",
     )
     lr: float = setting(0.1, "first learning rate")
     training_batch: int = setting(128, "images per training step")

@@ -181,12 +181,13 @@ def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[st
     """Every checkpoint of every network of a model trained by recipes; what is fresh is there once for a seed.
 
     A fresh network is that of the first recipe, which may not be trained yet: another may begin with another. Where the
-    plan says how much a network must have learned, those that have not are nobody's targets.
+    plan says how much a network must have learned, those that have not are nobody's targets; the log counts them.
     """
     times = opened.grid.learned
     least = 0.0 if times is None else enough_for(subject.image.classes, times)
     facts = {record.key: record.outcome for record in opened.store.targets() if record.state == "done"}
     rounds: set[str] = set()
+    idle = 0
     for target in opened.targets:
         if (target.dataset, target.model) != (subject.dataset, model) or target.recipe not in recipes:
             continue
@@ -197,10 +198,16 @@ def _victims(opened: Opened, subject: Subject, model: str, recipes: Container[st
             if target.key() not in facts:
                 continue
             if facts[target.key()]["accuracy"][str(epoch)] < least:
+                idle += 1
                 continue
             name = facts[target.key()]["weights"][str(epoch)]
             network = trained_network(model, subject.image, weights_file(opened.directory, name))
             yield Victim(target.round(epoch), network.eval(), name)
+    if idle:
+        log.warning(
+            "Left out: %d of %d checkpoints of %s on %s, which are right on less than %.1f%% of test images.",
+            *(idle, len(rounds), model, subject.dataset, 100 * least),
+        )
 
 
 def _public(opened: Opened, subject: Subject, attacks: list[tuple[str, InversionAttack]]) -> str:
