@@ -123,7 +123,7 @@ def of_target(plan: Federation) -> Tensor:
 def page(found: list[dict]) -> str:
     """The page from the figures alone."""
     found = sorted(found, key=lambda one: rank(one["plan"]))
-    parts = [INTRODUCTION, *missing(found)]
+    parts = [INTRODUCTION, *missing(found), *summary(found)]
     for name in dict.fromkeys(one["plan"]["dataset"] for one in found):
         parts += section(name, [one for one in found if one["plan"]["dataset"] == name])
     return "\n".join(parts).rstrip() + "\n"
@@ -141,6 +141,19 @@ def missing(found: list[dict]) -> list[str]:
     return [f"**Not run or not scored yet:** {'; '.join(left)}.\n"] if left else []
 
 
+def summary(found: list[dict]) -> list[str]:
+    """What was found, in a line for each data set."""
+    lines: dict[str, list[str]] = {}
+    for one in found:
+        lines.setdefault(one["plan"]["dataset"], []).append(f"{called(one['plan']['defense'])}: {nearest(one)}")
+    return [
+        "**What was found.** Samples show the target where no other class is nearer to them. By how many of the "
+        "metrics below that is so:\n",
+        *(f"- {name}: {'; '.join(words)}" for name, words in lines.items()),
+        "",
+    ]
+
+
 def section(name: str, found: list[dict]) -> list[str]:
     """The tables of one data set, undefended first."""
     plan, judged = found[0]["plan"], found[0]["forgery"]
@@ -151,9 +164,6 @@ def section(name: str, found: list[dict]) -> list[str]:
         f"learning rate {plan['lr']}; adversary `{plan['adversary']}`. "
         f"Others hold {judged['accuracy_target']['images']} images of the target.\n",
         *table(JUDGED, [taken(one) for one in found]),
-        f"By how many of {len(judged['nearness'])} metrics no class is nearer to the samples than the target: "
-        + ", ".join(f"{called(one['plan']['defense'])} {nearest(one)}" for one in found)
-        + ".\n",
         *table(COMPARED, [line for one in found for line in compared(one)]),
         "Samples are taken for a class by a judge, a linear probe on AlexNet that never met the federation. It learned "
         f"from {judged['taught']} test images and is right on {percent(judged['accuracy'])} of the clients' images, on "
@@ -217,9 +227,10 @@ def taken(one: dict) -> list[str]:
     ]
 
 
-def nearest(one: dict) -> int:
+def nearest(one: dict) -> str:
     """By how many metrics no class is nearer to the samples than the target."""
-    return sum(near["rank"] == 1 for near in one["forgery"]["nearness"].values())
+    ranks = [near["rank"] for near in one["forgery"]["nearness"].values()]
+    return f"{ranks.count(1)} of {len(ranks)}"
 
 
 def compared(one: dict) -> Iterator[list[str]]:

@@ -64,7 +64,7 @@ def test_shadow_attacks_and_controls_have_their_rows(script, tmp_path):
 def test_nothing_finished_is_a_page_of_choices(script, tmp_path):
     waiting = {"dataset": "cifar10", "model": "mlp", "defense": "none", "augment": False, "seed": 0, "pending": True}
     page = made(script, tmp_path, [waiting])
-    assert "not finished" in page
+    assert "Missing in every table above" in page
     assert "Do the paper's claims hold" not in page
     assert "What was chosen" in page
 

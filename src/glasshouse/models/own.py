@@ -156,7 +156,7 @@ def inspect(model: nn.Module, image: ImageSpec) -> int:
     if wrong:
         raise ModelError(f"The model is in {', '.join(map(str, wrong))}: call model.float() before the audit.")
     if any(module.training for module in model.modules()):
-        log.warning("The model was in train mode; it was switched to eval mode.")
+        log.warning("The model came in train mode and is looked at in eval mode; training switches back.")
         model.eval()
     images = torch.full((2, *image.shape), 0.5)
     try:
