@@ -15,7 +15,7 @@ from glasshouse.types import ImageSpec
 
 SPEC = ImageSpec(3, 32, 32, 10)
 IMAGES = 256
-TURNS = 12
+TURNS = 36
 
 
 def run() -> list[dict[str, object]]:
@@ -29,7 +29,7 @@ def run() -> list[dict[str, object]]:
     holding = Holding.of(pool, range(IMAGES), names)
     times = np.array([[seconds(plan, holding, turn) for plan in plans] for turn in range(TURNS + 1)])[1:]
     ratios = times[:, 1] / times[:, 0]
-    ratio, error = np.median(times[:, 1]) / np.median(times[:, 0]), ratios.std(ddof=1) / TURNS**0.5
+    ratio, error = ratios.mean(), ratios.std(ddof=1) / TURNS**0.5
     return [
         row(f"ResNet20, a client's round on {IMAGES} images of 32 px", f"{np.median(times[:, 0]):.2f} s", "", True),
         row("the same behind CSVAR", f"{ratio:.3f}x, standard error {error:.3f}", "1.05x", bool(ratio <= 1.05)),
@@ -37,8 +37,8 @@ def run() -> list[dict[str, object]]:
 
 
 def seconds(plan: Federation, holding: Holding, number: int) -> float:
-    """One round of one client."""
+    """Seconds of the processor for one round of one client: there is one thread, and nothing to wait for."""
     weights = weights_of(network(plan, SPEC))
-    began = time.perf_counter()
+    began = time.process_time()
     train_round(plan, holding, Member.simulated(0, 0), number, weights)
-    return time.perf_counter() - began
+    return time.process_time() - began

@@ -253,7 +253,7 @@ def test_train_mode_is_switched_off_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
         own.inspect(model, IMAGE)
     assert not any(module.training for module in model.modules())
-    assert "switched to eval mode" in caplog.text
+    assert "looked at in eval mode" in caplog.text
 
 
 def test_a_layer_left_in_train_mode_is_switched_too():

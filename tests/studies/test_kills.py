@@ -96,10 +96,12 @@ def measured(directory: Path) -> object:
     return [{**row, "seconds": 0} for row in json.loads((directory / "study.json").read_text())["rows"]]
 
 
-LONG = pytest.mark.skipif(not SHARE, reason="trains federations again and again: make soak")
+LONG = pytest.mark.skipif(not SHARE, reason="trains again and again: make soak")
 
 
-@pytest.fixture(params=["audit", "study", "federation", pytest.param("federations", marks=LONG)])
+@pytest.fixture(
+    params=["audit", pytest.param("study", marks=LONG), "federation", pytest.param("federations", marks=LONG)]
+)
 def work(request, plan, grid) -> Work:
     if request.param.startswith("federation"):
         pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
