@@ -64,8 +64,8 @@ DEVIATIONS = (
     "how much of them could be seen; one of the three is also among the attacked. Caltech-101 and Imagenette are "
     "attacked in the same way in half as many steps, which showed nearly as much of five images of Caltech-101 that "
     "nobody attacked later; their epochs were chosen by accuracies alone, and what is not attacked there is behind "
-    "networks that had not learned. Of Stanford Dogs all 120 breeds are told apart, because of a few breeds nobody "
-    "learned five times as much as chance from so few images; epochs were chosen by accuracies alone, and the attack "
+    "networks that had not learned. Of Stanford Dogs all 120 breeds are told apart, since of ten it would take more "
+    "than half of the test images to count as learned; epochs and rate were chosen by accuracies alone, and the attack "
     "is that on Caltech-101."
 )
 SEEN = (
