@@ -40,9 +40,10 @@ Made by `docs/generate_gan.py` from the files beside this page. One of the clien
 against every global model that it is sent, and labels its samples as an extra class. It is a malicious participant, not
 a curious server; figure 6 of the CSVAR paper does not say which of both it shows. Honest clients train behind the
 defense of the row; the adversary behind none. One run of each: intervals are over samples of one generator, which are
-much alike, and say nothing about other runs: the undefended one on MNIST, trained again with no more than other
-roundings, went from most to few samples that the judge takes for the target in the last round. Figure 6 of the paper sets vanilla training, noise and CSVAR beside one
-another on MNIST and faces; so does this page, with what was run. Settings were chosen by looking at undefended runs.
+much alike, and say nothing about other runs: the undefended one on MNIST, trained again by a later version of this
+code, went from most to few samples that the judge takes for the target in the last round. Figure 6 of the paper sets
+vanilla training, noise and CSVAR beside one another on MNIST and faces; so does this page, with what was run. Settings
+were chosen by looking at undefended runs.
 
 A judge's agreement alone is no proof that something can be seen: it must name some class, and takes most of the noise
 of the first round on MNIST for the target, too. Nor does its disagreement prove the contrary, where it learned from two
