@@ -58,7 +58,7 @@ def export(studies: list[Path]) -> None:
     held = json.loads(FILE.read_text()) if FILE.is_file() else []
     content = merged([*held, *(kept(read_results(study)) for study in studies)])
     FILE.write_text(json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n")
-    rows = [row for one in content for row in finished(one)]
+    rows = ordered(content)
     draw(ROC, rows, draw_roc, "others taken for members", "members found")
     draw(ROUNDS, rows, draw_rounds, "round", "share")
 
@@ -80,6 +80,13 @@ def merged(studies: list[dict]) -> list[dict]:
 def named(row: dict) -> tuple[object, ...]:
     """What tells a federation from the others of its study."""
     return row["dataset"], row["model"], row["defense"], row["augment"], row["seed"]
+
+
+def ordered(studies: list[dict]) -> list[dict]:
+    """What was measured, in the order of the preset whatever was run first; behind it what the preset has no more."""
+    order = [named(vars(one)) for one in PRESET.federations()]
+    rows = [row for one in studies for row in finished(one)]
+    return sorted(rows, key=lambda row: order.index(named(row)) if named(row) in order else len(order))
 
 
 def kept(results: dict) -> dict:
@@ -315,10 +322,16 @@ def chosen(studies: list[dict]) -> list[str]:
     """Every choice that the paper leaves open."""
     lines = []
     for one in studies:
-        settings = one["settings"]
-        rows = [[name, f"`{value}`", meaning] for name, value, meaning in choices(settings)]
+        settings, measured = one["settings"], finished(one)
+        shadowed = any("shadowed" in row for row in measured)
+        told = [choice for choice in choices(settings) if shadowed or choice[0] != "shadow_membership"]
+        rows = [[name, f"`{value}`", meaning] for name, value, meaning in told]
         rows += [[name, words, ""] for name, words in FIXED.items()]
-        lines += [f"**{settings['title']}**: {', '.join(settings['datasets'])} x {', '.join(settings['models'])}"]
+        where = (
+            f"{model} on {dataset} ({', '.join(dict.fromkeys(map(behind, own)))})"
+            for (dataset, model), own in networks(measured).items()
+        )
+        lines += [f"**{settings['title']}**: {'; '.join(where)}"]
         lines += markdown(["setting", "value", "meaning"], rows)
     return lines
 
@@ -334,7 +347,7 @@ FIXED = {
 def page() -> str:
     """The page from the export alone."""
     studies = json.loads(FILE.read_text())
-    rows = [row for one in studies for row in finished(one)]
+    rows = ordered(studies)
     text = [INTRODUCTION]
     if rows:
         text += ["## Do the paper's claims hold?", "", CLAIMED, *verdicts(rows), "", "## Accuracy: table I", ACCURACY]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +97,24 @@ def read(path: Path, kind: type[PlanT], *, schema: int) -> Written[PlanT]:
         return Written(path, text, kind(**settings))
     except SettingError as error:
         raise _error(path, text, error, _named(str(error), settings)) from error
+
+
+def difference(asked: PlanT, held: PlanT, names: Iterable[str]) -> str:
+    """What a plan that is held already has otherwise than one that is asked for; nothing where they are alike."""
+    return ", ".join(
+        f"{name} = {_value(getattr(held, name))} and not {_value(getattr(asked, name))}"
+        for name in names
+        if getattr(held, name) != getattr(asked, name)
+    )
+
+
+def names(plan: DataclassInstance, *, but: str) -> list[str]:
+    """The settings of a plan, but for one."""
+    return [field.name for field in dataclasses.fields(plan) if field.name != but]
+
+
+def _value(value: object) -> str:
+    return "nothing" if value is None else tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string()
 
 
 def _parsed(path: Path) -> tuple[str, dict[str, Any]]:

@@ -22,7 +22,7 @@ from glasshouse.cli.main import app
 from glasshouse.errors import GlasshouseError, SettingError, StudyError
 from glasshouse.federated import federate
 from glasshouse.federated.plan import from_toml
-from glasshouse.federated.records import Ledger, read_tensors
+from glasshouse.federated.records import FACTS, Ledger, read_tensors
 from glasshouse.federated.run import read_result
 from glasshouse.federated.simulation import environment, silent
 
@@ -82,11 +82,22 @@ def test_command_prints_lines_a_table_and_names_who_failed(in_process, tmp_path)
 def test_rounds_are_told_with_rate_and_time_left_also_in_the_log_and_not_when_quiet(in_process, tmp_path):
     words = [*WORDS, "--out", str(tmp_path / "out"), "--log", str(tmp_path / "log")]
     done = CliRunner().invoke(app, words)
-    first, last = done.stderr.splitlines()
+    begun, first, last = done.stderr.splitlines()
+    assert begun.startswith("Starting Flower")
     assert re.search(r"^Round 1 of 2: accuracy .* s \(\d+\.\d/min, \d+ s left\)$", first)
     assert re.search(r"^Round 2 of 2: accuracy .* s \(\d+\.\d/min\)$", last)
-    assert all(line in (tmp_path / "log").read_text() for line in (first, last))
+    assert all(line in (tmp_path / "log").read_text() for line in (begun, first, last))
     assert CliRunner().invoke(app, [*words, "--quiet"]).stderr == ""
+
+
+def test_only_new_rounds_are_told_when_it_goes_on(in_process, tmp_path):
+    words = [*WORDS, "--out", str(tmp_path / "out")]
+    CliRunner().invoke(app, words)
+    (Ledger(tmp_path / "out").folder(1) / FACTS).unlink()
+    before, last = CliRunner().invoke(app, words).stderr.splitlines()
+    assert before.startswith("1 of 2 rounds were finished before. Starting Flower")
+    assert last.startswith("Round 2 of 2")
+    assert CliRunner().invoke(app, words).stderr == ""
 
 
 def test_json_is_all_there_is(in_process, tmp_path):
@@ -111,12 +122,12 @@ def test_interrupted_says_how_to_go_on(in_process, tmp_path, monkeypatch, stop, 
     monkeypatch.setattr("glasshouse.federated.run.simulate", stop)
     done = CliRunner().invoke(app, [*WORDS, "--out", str(tmp_path / "out")])
     assert done.exit_code == code
-    assert "Finished rounds are kept" in done.stderr
+    assert "Every finished round is kept" in done.stderr
 
 
 def test_other_directories_are_refused(small, in_process, tmp_path):
     federate(small, tmp_path / "out")
-    with pytest.raises(StudyError, match="belongs to another federation"):
+    with pytest.raises(StudyError, match=r"belongs to another federation .* has seed = 0 and not 1"):
         federate(dataclasses.replace(small, seed=1), tmp_path / "out")
     federate(dataclasses.replace(small, timeout=9), tmp_path / "out")  # patience may differ
     (tmp_path / "full").mkdir()

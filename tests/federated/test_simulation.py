@@ -78,7 +78,7 @@ def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     os.killpg(first.pid, signal.SIGINT)  # as a terminal does
     said = first.communicate(timeout=PATIENCE)[1]
     assert first.returncode == 130, said
-    assert "Interrupted. Finished rounds are kept" in said
+    assert "Interrupted. Every finished round is kept" in said
     assert "Traceback" not in said
     assert traces.left(tmp_path.name, opened) == ({}, {})
 

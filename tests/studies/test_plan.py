@@ -36,8 +36,8 @@ def test_every_setting_is_explained():
 
 
 def test_metrics_may_change_but_nothing_else():
-    assert Plan(metrics=("mse",)).continues(Plan())
-    assert not Plan(seed=1).continues(Plan())
+    assert not Plan(metrics=("mse",)).hindrance(Plan())
+    assert Plan(seed=1).hindrance(Plan()) == "seed = 0 and not 1"
 
 
 @pytest.mark.parametrize(

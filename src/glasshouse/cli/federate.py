@@ -14,7 +14,6 @@ from glasshouse.cli.resuming import resumable
 if TYPE_CHECKING:
     from glasshouse.cli.screen import Stages
     from glasshouse.federated import FederationResult
-    from glasshouse.federated.host import Told
     from glasshouse.federated.records import Round
 
 
@@ -49,37 +48,37 @@ def federate(
     as_json: Annotated[bool, typer.Option("--json", help="print the results to standard output as JSON")] = False,
 ) -> None:
     """Train a model over several clients by federated averaging; the same command goes on after a kill."""
-    from glasshouse.cli.screen import stages
-    from glasshouse.federated import Federation
-    from glasshouse.federated import federate as run
-    from glasshouse.reports.federation import write_federation_report
+    with resumable(f"Every finished round is kept in {out}"), logged(log) as lines:
+        from glasshouse.cli.screen import stages
+        from glasshouse.federated import Federation
+        from glasshouse.federated import federate as run
+        from glasshouse.reports.federation import write_federation_report
 
-    plan = Federation(
-        dataset=data,
-        test=test,
-        size=size,
-        images=images,
-        test_images=test_images,
-        model=model,
-        clients=clients,
-        rounds=rounds,
-        local_epochs=local_epochs,
-        batch=batch,
-        lr=lr,
-        momentum=momentum,
-        augment=augment,
-        split=split,
-        defense=defense,
-        secure_aggregation=secure_aggregation,
-        secure_range=secure_range,
-        adversary=adversary,
-        timeout=timeout,
-        seed=seed,
-    )
-
-    with resumable(f"Finished rounds are kept in {out}"), logged(log) as lines:
+        plan = Federation(
+            dataset=data,
+            test=test,
+            size=size,
+            images=images,
+            test_images=test_images,
+            model=model,
+            clients=clients,
+            rounds=rounds,
+            local_epochs=local_epochs,
+            batch=batch,
+            lr=lr,
+            momentum=momentum,
+            augment=augment,
+            split=split,
+            defense=defense,
+            secure_aggregation=secure_aggregation,
+            secure_range=secure_range,
+            adversary=adversary,
+            timeout=timeout,
+            seed=seed,
+        )
         with stages(quiet=quiet, log=lines) as shown:
-            result = run(plan, out, root=data_root, cores=cores, tell=_teller(shown, rounds))
+            teller = _Teller(shown, rounds)
+            result = run(plan, out, root=data_root, cores=cores, tell=teller.tell, begin=teller.begin)
         page = write_federation_report(result)
         if as_json:
             print(json.dumps(result.to_json(), allow_nan=False))
@@ -87,19 +86,32 @@ def federate(
             _show(result, page)
 
 
-def _teller(shown: Stages, rounds: int) -> Told:
-    """Says of each round what came out, how fast rounds go, and how long the others take if they are like those."""
-    from glasshouse.cli.screen import pace
+class _Teller:
+    """Says of each round what came out, how fast rounds go, and how long the others take if they are like those.
 
-    seconds = []
+    Rounds of an earlier run count for the pace, and stand in the table at the end.
+    """
 
-    def tell(one: Round) -> None:
-        seconds.append(one.seconds)
-        number = one.number + 1
-        speed = pace(len(seconds) / max(sum(seconds), 1e-9), rounds - number, "rounds")
-        shown.say(f"Round {number} of {rounds}: {', '.join(_facts(one))}{speed}")
+    def __init__(self, shown: Stages, rounds: int) -> None:
+        self.shown, self.rounds = shown, rounds
+        self.seconds: list[float] = []
+        self.begun = False
 
-    return tell
+    def begin(self) -> None:
+        """Flower begins: until the first round is over there is nothing else to see."""
+        self.begun = True
+        earlier = f"{len(self.seconds)} of {self.rounds} rounds were finished before. " if self.seconds else ""
+        self.shown.say(f"{earlier}Starting Flower's simulation, which takes some seconds.")
+
+    def tell(self, one: Round) -> None:
+        """A round is over."""
+        from glasshouse.cli.screen import pace
+
+        self.seconds.append(one.seconds)
+        if self.begun:
+            number = one.number + 1
+            speed = pace(len(self.seconds) / max(sum(self.seconds), 1e-9), self.rounds - number, "rounds")
+            self.shown.say(f"Round {number} of {self.rounds}: {', '.join(_facts(one))}{speed}")
 
 
 def _facts(one: Round) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,9 +98,9 @@ class Federation:
         malicious.refuse(found)
         return found + malicious.extra_classes
 
-    def continues(self, other: Federation) -> bool:
-        """Whether this plan may go on in the other's directory: only patience may differ."""
-        return dataclasses.replace(self, timeout=1) == dataclasses.replace(other, timeout=1)
+    def hindrance(self, other: Federation) -> str:
+        """Why this plan may not go on in the other's directory, or nothing: only patience may differ."""
+        return plans.difference(self, other, plans.names(self, but="timeout"))
 
 
 def to_toml(plan: Federation) -> str:

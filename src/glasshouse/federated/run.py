@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,11 +59,18 @@ class FederationResult:
 
 
 def federate(
-    plan: Federation, out: Path, *, root: Path | None = None, cores: int | None = None, tell: Told = nobody
+    plan: Federation,
+    out: Path,
+    *,
+    root: Path | None = None,
+    cores: int | None = None,
+    tell: Told = nobody,
+    begin: Callable[[], None] = lambda: None,
 ) -> FederationResult:
     """Train a model over clients that keep their images, simulated by Flower on Ray; the same call goes on.
 
-    ``out`` becomes a study's directory. ``tell`` hears of each finished round, also of those of an earlier run.
+    ``out`` becomes a study's directory. ``tell`` hears of each finished round, also of those of an earlier run;
+    ``begin`` is called between those and the others, before Flower starts, if there are rounds left.
     """
     with environment(QUIET):
         need_flower()
@@ -72,6 +79,7 @@ def federate(
             dealt(plan, client, class_names, root)  # refused here, not by every client
         with begun(plan, out, root=root, tell=tell) as host:
             if host.first_round() < plan.rounds:
+                begin()
                 _simulate(host, root, cores or os.cpu_count() or 1)
             return write_down(host)
 
@@ -130,9 +138,9 @@ def write_down(host: Host, *, promised: bool = True) -> FederationResult:
 def _refuse_foreign(out: Path, plan: Federation) -> None:
     """Refuse a directory that holds something else, or another federation, before anything is written to it."""
     if (out / PLAN_FILE).exists():
-        if not plan.continues(from_toml(out / PLAN_FILE)):
+        if other := plan.hindrance(from_toml(out / PLAN_FILE)):
             raise StudyError(
-                f"{out} belongs to another federation (its {PLAN_FILE} differs): choose another --out, or delete it."
+                f"{out} belongs to another federation (its {PLAN_FILE} has {other}): choose another --out or delete it."
             )
     elif out.is_dir() and not is_unused(out):
         raise StudyError(f"{out} is not empty and holds no federation: choose another --out.")

@@ -24,6 +24,7 @@ OPEN = (
     "momentum",
     "split",
     "images",
+    "test_images",
     "seeds",
     "membership",
     "shadow_membership",
@@ -69,7 +70,7 @@ def render(directory: Path) -> str:
 def choices(settings: JSON) -> list[tuple[str, str, str]]:
     """What was chosen where papers leave it open: setting, value, meaning."""
     meanings = {field.name: field.metadata["meaning"] for field in dataclasses.fields(Federations)}
-    return [(name, _written(settings[name]), meanings[name]) for name in OPEN]
+    return [(name, _written(settings.get(name)), meanings[name]) for name in OPEN]
 
 
 def _written(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,9 +86,9 @@ class Plan:
             checks.at_least("memory", self.memory, 0.01)
         _ = self.conditions  # what cannot be is refused here
 
-    def continues(self, other: Plan) -> bool:
-        """Whether this plan may go on in the other's directory: all but the metrics must be equal."""
-        return dataclasses.replace(self, metrics=()) == dataclasses.replace(other, metrics=())
+    def hindrance(self, other: Plan) -> str:
+        """Why this plan may not go on in the other's directory, or nothing: all but the metrics must be equal."""
+        return plans.difference(self, other, plans.names(self, but="metrics"))
 
 
 def to_toml(plan: Plan) -> str:

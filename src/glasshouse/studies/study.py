@@ -95,9 +95,9 @@ def prepare(
     """
     directory, album = location.directory, location.album
     refuse_foreign(directory)
-    if (directory / PLAN_FILE).exists() and not plan.continues(from_toml(directory / PLAN_FILE)):
+    if (directory / PLAN_FILE).exists() and (other := plan.hindrance(from_toml(directory / PLAN_FILE))):
         raise StudyError(
-            f"{directory} belongs to another study (its {PLAN_FILE} differs): choose another --out, or delete it."
+            f"{directory} belongs to another study (its {PLAN_FILE} has {other}): choose another --out, or delete it."
         )
     spec, rounds = _rounds(plan, materials.spec, module)
     checks.labels(materials.labels, spec, len(materials.labels))

@@ -55,9 +55,9 @@ def open_grid(grid: Grid, location: Location, *, root: Path | None = None, downl
     """Make or continue the study of a plan at a place that the caller owns; nothing is trained yet."""
     directory, album = location.directory, location.album
     refuse_foreign(directory)
-    if (directory / PLAN_FILE).exists() and not grid.continues(from_toml(directory / PLAN_FILE)):
+    if (directory / PLAN_FILE).exists() and (other := grid.hindrance(from_toml(directory / PLAN_FILE))):
         raise StudyError(
-            f"{directory} belongs to a study of other images (see its {PLAN_FILE}): use another directory."
+            f"{directory} belongs to a study of other images (its {PLAN_FILE} has {other}): use another directory."
         )
     for model in grid.models:
         check_plan(grid.audit(grid.datasets[0], model))

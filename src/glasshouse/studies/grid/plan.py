@@ -182,12 +182,12 @@ class Grid:
             return [(self.recipes, self.defenses)]
         return [((recipe,), (defense,)) for recipe, defense in zip(self.recipes, self.defenses, strict=True)]
 
-    def continues(self, other: Grid) -> bool:
-        """Whether this plan may go on in the other's directory: what was trained and attacked stays of use.
+    def hindrance(self, other: Grid) -> str:
+        """Why this plan may not go on in the other's directory, or nothing: what was trained and attacked stays of use.
 
         Lists may change, because every result is kept under a key of its own; which images are attacked may not.
         """
-        return (self.datasets, self.images, self.seed) == (other.datasets, other.images, other.seed)
+        return plans.difference(self, other, ("datasets", "images", "seed"))
 
 
 def to_toml(grid: Grid) -> str:
