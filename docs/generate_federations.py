@@ -33,7 +33,7 @@ NONE, NOISE, CSVAR = "none", "image_noise:sigma=50", "csvar"
 WORDS = {NONE: "vanilla", NOISE: "noise sigma 50", CSVAR: "CSVAR"}
 PRESET = csvar.laptop()
 #: Settings that may differ between parts of one study: what they run, and words about it.
-LISTS = ("datasets", "models", "defenses", "extra", "single", "seeds", "shadow_membership")
+LISTS = ("datasets", "models", "defenses", "extra", "single", "brief", "seeds", "shadow_membership")
 LABELS = ("title", "versions")
 ACROSS = 3  # panels beside one another
 NETWORKS = ("resnet50", "shufflenet_v2", "mobilenet_v2")
@@ -69,7 +69,10 @@ def merged(studies: list[dict]) -> list[dict]:
     for one in studies:
         alike = json.dumps({name: value for name, value in one["settings"].items() if name not in (*LISTS, *LABELS)})
         held = found.setdefault(alike, {"settings": one["settings"], "rows": []})
-        lists = {name: list(dict.fromkeys([*held["settings"][name], *one["settings"][name]])) for name in LISTS}
+        lists = {
+            name: list(dict.fromkeys([*held["settings"].get(name, ()), *one["settings"].get(name, ())]))
+            for name in LISTS
+        }
         rows = {named(row): row for row in held["rows"]}
         done = {name for name, row in rows.items() if "accuracy" in row}
         rows |= {named(row): row for row in one["rows"] if "accuracy" in row or named(row) not in done}

@@ -18,6 +18,7 @@ from glasshouse.types import JSON
 OPEN = (
     "clients",
     "rounds",
+    "brief",
     "local_epochs",
     "batch",
     "lr",

@@ -231,6 +231,7 @@ def test_results_lie_where_the_run_is_told(tmp_path):
         ({"shadow_membership": ("loss",)}, "belong into membership"),
         ({"shadow_membership": ("lyra",)}, "shadow_membership has 'lyra': .* Did you mean 'lira'"),
         ({"watched": (3,)}, "watched"),
+        ({"brief": ("moons",)}, "brief has 'moons'"),
         ({"defenses": ()}, "defenses"),
     ],
 )
@@ -242,6 +243,13 @@ def test_wrong_plans_are_refused(wrong, word):
 def test_single_models_have_one_seed():
     plan = Federations(models=("mlp", "lenet"), single=("lenet",), seeds=(0, 1), defenses=("none",))
     assert [(one.model, one.seed) for one in plan.federations()] == [("mlp", 0), ("mlp", 1), ("lenet", 0)]
+
+
+def test_brief_data_sets_have_half_the_rounds_and_no_watched_ones_beyond():
+    settings = {"datasets": ("digits", "digits:size=12"), "brief": ("digits:size=12",), "rounds": 4, "watched": (1, 3)}
+    plan = Federations(**settings, defenses=("none",))
+    assert [one.rounds for one in plan.federations()] == [4, 2]
+    assert [one.rounds for one in targets_of(plan, None)] == [(1, 3, 4), (1, 2)]
 
 
 def test_a_study_of_another_kind_is_left_alone(tmp_path):

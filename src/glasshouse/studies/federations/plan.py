@@ -42,6 +42,7 @@ class Federations:
         f"'| {SHADOWS}': asked by shadow_membership as well",
     )
     single: tuple[str, ...] = setting((), "model SPECs that are trained with the first seed alone")
+    brief: tuple[str, ...] = setting((), "data set SPECs of so many images that half the rounds will do")
     seeds: tuple[int, ...] = setting((0,), "seeds; each is a federation of its own")
     clients: int = setting(4, "how many clients")
     rounds: int = setting(10, "how many rounds")
@@ -64,6 +65,8 @@ class Federations:
                 raise SettingError(f"There are no {name}: name at least one.")
         for number in self.watched:
             checks.between("watched", number, 1, self.rounds)
+        if unknown := [name for name in self.brief if name not in {setup.dataset for setup in self.setups()}]:
+            raise SettingError(f"brief has '{unknown[0]}', which is no data set of the plan.")
         self._refuse_attacks()
         _ = list(self.federations())
 
@@ -104,7 +107,7 @@ class Federations:
             defense=setup.defense,
             augment=setup.augment,
             clients=self.clients,
-            rounds=self.rounds,
+            rounds=max(1, self.rounds // 2) if setup.dataset in self.brief else self.rounds,
             local_epochs=self.local_epochs,
             batch=self.batch,
             lr=self.lr,

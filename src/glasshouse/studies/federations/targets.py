@@ -90,12 +90,13 @@ def targets_of(plan: Federations, root: Path | None) -> list[Target]:
     """Every federation of a plan; images of one data set are read once for each seed."""
     digests: dict[tuple[object, ...], str] = {}
     found = []
-    watched = tuple(sorted({*plan.watched, plan.rounds}))
     for federation, shadowed in plan.asked():
         same = federation.dataset, federation.seed
         if same not in digests:
             digests[same] = data_digest(federation, root)
-        found.append(Target(federation, digests[same], plan.membership, watched, shadowed))
+        watched = {number for number in plan.watched if number < federation.rounds}
+        rounds = tuple(sorted({*watched, federation.rounds}))
+        found.append(Target(federation, digests[same], plan.membership, rounds, shadowed))
     return found
 
 

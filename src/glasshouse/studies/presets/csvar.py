@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from glasshouse.studies.federations.plan import Federations
 
+FACES = "orl_faces:size=64"
+LARGE = ("mnist:size=64", "cifar10:size=64")  # three times as many images as faces, and as many steps in a round
 DEFENSES = ("none", "image_noise:sigma=50", "csvar", "csvar_exchange", "pixelate:factor=4")
 LIGHT = ("shufflenet_v2", "mobilenet_v2")
 PUBLISHED = tuple(f"{name}:stem=imagenet" for name in LIGHT)  # for 64 px; a small stem takes two to four times as long
@@ -16,7 +18,7 @@ RESNET = "resnet50:stem=imagenet"
 SMALL = "tanhnet:hidden=40"  # for shadow models: each costs as much as the federation that they are shadows of
 PRIVATE = "tanhnet:hidden=100"  # for DP-SGD, which batch norm is no good for; LeNet hardly learns in so few rounds
 #: Does it take a shuffle to hide members, or would clients that shift and mirror images do.
-CONTROLS = tuple(f"{data} | {PUBLISHED[0]} | none | augment" for data in ("orl_faces:size=64", "cifar10:size=64"))
+CONTROLS = tuple(f"{data} | {PUBLISHED[0]} | none | augment" for data in (FACES, LARGE[1]))
 SHADOWED = tuple(f"cifar10 | {SMALL} | {defense} | shadows" for defense in ("none", "csvar"))
 
 
@@ -24,16 +26,17 @@ def laptop() -> Federations:
     """Trimmed images and rounds; the light networks with three seeds, ResNet50 and the small network with one."""
     return Federations(
         title="CSVAR, laptop scale",
-        datasets=("orl_faces:size=64", "mnist:size=64", "cifar10:size=64"),
+        datasets=(FACES, *LARGE),
         models=PUBLISHED,
         defenses=DEFENSES,
         extra=(
-            *(f"orl_faces:size=64 | {RESNET} | {defense}" for defense in DEFENSES),
+            *(f"{FACES} | {RESNET} | {defense}" for defense in DEFENSES),
             *(f"mnist:size=32 | {PRIVATE} | {defense}" for defense in ("none", "dp_sgd:epsilon=8")),
             *CONTROLS,
             *SHADOWED,
         ),
         single=(RESNET, SMALL),
+        brief=LARGE,
         seeds=(0, 1, 2),
         clients=4,
         rounds=20,
