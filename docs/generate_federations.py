@@ -21,7 +21,7 @@ from glasshouse.reports.federations_claims import CLEAN, PROTECTED, Claim, accur
 from glasshouse.reports.federations_controls import controls, most_told
 from glasshouse.reports.federations_view import Place, last_round, number, percent, places, together
 from glasshouse.studies.federations.results import behind, finished, read_results, told
-from glasshouse.studies.presets import csvar
+from glasshouse.studies.presets import csvar, csvar_dp
 
 FILE = Path(__file__).parent / "results" / "federations.json"
 ROC, ROUNDS = FILE.with_name("federations-roc.png"), FILE.with_name("federations-rounds.png")
@@ -31,7 +31,7 @@ RARE = "tpr_at_fpr_0.01"
 LOSS = "loss"
 NONE, NOISE, CSVAR = "none", "image_noise:sigma=50", "csvar"
 WORDS = {NONE: "vanilla", NOISE: "noise sigma 50", CSVAR: "CSVAR"}
-PRESET = csvar.laptop()
+PRESETS = (csvar.laptop(), csvar_dp.laptop())
 #: Settings that may differ between parts of one study: what they run, and words about it.
 LISTS = ("datasets", "models", "defenses", "extra", "single", "brief", "seeds", "shadow_membership")
 LABELS = ("title", "versions")
@@ -87,7 +87,7 @@ def named(row: dict) -> tuple[object, ...]:
 
 def ordered(studies: list[dict]) -> list[dict]:
     """What was measured, in the order of the preset whatever was run first; behind it what the preset has no more."""
-    order = [named(vars(one)) for one in PRESET.federations()]
+    order = [named(vars(one)) for preset in PRESETS for one in preset.federations()]
     rows = [row for one in studies for row in finished(one)]
     return sorted(rows, key=lambda row: order.index(named(row)) if named(row) in order else len(order))
 
@@ -299,7 +299,7 @@ def controlled(rows: list[dict]) -> list[str]:
 def missing(studies: list[dict]) -> list[str]:
     """What the preset or a plan asks for and is not measured, setup by setup; a failure is said where there was one."""
     rows = {named(row): row for one in studies for row in one["rows"]}
-    asked = {(one.dataset, one.model, one.defense, one.augment, one.seed): bool(own) for one, own in PRESET.asked()}
+    asked = {named(vars(one)): bool(shadows) for preset in PRESETS for one, shadows in preset.asked()}
     left: dict[str, list[str]] = {}
     for name, shadows in (asked | {name: False for name in rows if name not in asked}).items():
         row, (dataset, model, defense, augment, seed) = rows.get(name, {}), name
@@ -316,7 +316,7 @@ def missing(studies: list[dict]) -> list[str]:
 
 def exchanged(rows: list[dict]) -> list[str]:
     """Networks that were trained and are no longer in the preset: their rows stay, and why they went is said."""
-    planned = {federation.model for federation, _ in PRESET.asked()}
+    planned = {federation.model for preset in PRESETS for federation in preset.federations()}
     gone = ", ".join(dict.fromkeys(row["model"] for row in rows if row["model"] not in planned))
     return [EXCHANGED.format(gone)] if gone else []
 
@@ -372,8 +372,8 @@ def page() -> str:
 INTRODUCTION = """# The CSVAR paper's evaluation
 
 Made by `docs/generate_federations.py` from the file beside this page, which comes from
-`glasshouse study new DIR --preset csvar` and `glasshouse study run DIR`. Every federation is trained by Flower. The
-paper's "CelebA", 400 grey images of 40 people, is the ORL set. What an attacker sees in shuffled images is
+`glasshouse study new DIR --preset csvar` (or `csvar_dp`) and `glasshouse study run DIR`. Every federation is trained by
+Flower. The paper's "CelebA", 400 grey images of 40 people, is the ORL set. What an attacker sees in shuffled images is
 [another page](csvar.md), and so is [the GAN attack](gan.md) of figure 6.
 
 Intervals are 95 %: over seeds (Student's t), or over images where that is wider; with one seed over images alone, and
@@ -381,8 +381,10 @@ then they say nothing about another training. Federations that were not run yet 
 [at the end](#what-is-missing).
 """
 
-EXCHANGED = """No longer in the preset: {}. With these settings it learned little even undefended, so that another
-network took its place after these rows were seen; they stay.
+EXCHANGED = """No longer in the presets: {}. LeNet learned little even undefended, and DP-SGD little in batches as small
+as those of the others, so that other networks and settings took their place after these rows were seen; they stay.
+DP-SGD now takes all images of a client in a step, and a rate of its own, chosen in a pilot of two by how well it
+learned; `epsilon=inf` clips and adds no noise.
 """
 
 CLAIMED = """A step of an order holds where the interval of its difference lies above zero, and does not hold where it
