@@ -23,7 +23,7 @@ class Counting(nn.Module):
 def test_what_was_asked_before_is_answered_alike_and_not_computed_again():
     images = torch.rand(150, 1, 4, 4)
     model = Counting()
-    recalled = Recalled(model)
+    recalled = Recalled(model, images)
     first = logits(recalled, images)
     assert torch.equal(first, images.flatten(1)[:, :3].double())
     mixed = torch.cat([images[100:], torch.rand(5, 1, 4, 4)])

@@ -14,7 +14,7 @@ from glasshouse.federated.clients import Weights, network, set_weights, weights_
 from glasshouse.federated.holdings import Holding, open_test
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Fault, Heard, Ledger, Round
-from glasshouse.functional.threads import one_thread
+from glasshouse.functional.threads import outputs
 from glasshouse.models.held import held
 from glasshouse.types import ImageSpec
 
@@ -92,7 +92,6 @@ class Host:
         model = network(self.plan, self.image)
         set_weights(model, weights)
         samples = self.test.in_epoch(0)
-        with one_thread(), torch.no_grad():
-            logits = torch.cat([model.eval()(part) for part in samples.images.split(AT_ONCE)])
+        logits = torch.cat(outputs(model.eval(), samples.images.split(AT_ONCE)))
         right = (logits.argmax(1) == samples.targets).float().mean()
         return float(right), float(F.cross_entropy(logits, samples.targets))

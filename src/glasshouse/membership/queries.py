@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from glasshouse import devices
 from glasshouse.defenses import Chain, Defense
+from glasshouse.functional.threads import outputs
 from glasshouse.training import Samples
 
 VERSION = 2  # counts changes of how models are asked; 1 mixed queries with others of another class
@@ -54,23 +55,28 @@ class Protected(nn.Module):
 
 
 class Recalled(nn.Module):
-    """A model that remembers its answers: who asks about the same images again, for another reason, gets the same.
+    """A model that was asked about some images, and gives the same answers when it is asked for another reason.
 
-    An answer may depend on the images that were asked with it: who minds asks about all of them first.
+    An answer may depend on the images that are asked with it, so that all are asked at first, in one order.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, images: Tensor) -> None:
         super().__init__()
         self.model = model
-        self.known: dict[bytes, Tensor] = {}
+        self.known = dict(zip(_names(images), logits(model, images), strict=True))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, classes); only what was not asked before is computed."""
-        names = [hashlib.sha256(image.numpy().tobytes()).digest() for image in images.cpu()]
+        """Logits (N, classes) in double precision; only what was not asked at first is computed."""
+        names = _names(images)
         new = [place for place, name in enumerate(names) if name not in self.known]
+        known = self.known
         if new:
-            self.known |= zip((names[place] for place in new), self.model(images[new]).cpu(), strict=True)
-        return torch.stack([self.known[name] for name in names]).to(images.device)
+            known = known | dict(zip((names[place] for place in new), self.model(images[new]).double(), strict=True))
+        return torch.stack([known[name].to(images.device) for name in names])
+
+
+def _names(images: Tensor) -> list[bytes]:
+    return [hashlib.sha256(image.numpy().tobytes()).digest() for image in images.cpu()]
 
 
 def views(defense: Defense, seed: int) -> dict[str, View]:
@@ -94,8 +100,11 @@ def _of_images(defense: Defense) -> list[Defense]:
 
 def logits(model: nn.Module, images: Tensor) -> Tensor:
     """What a model in eval mode says of images: (N, classes), in double precision."""
+    parts = images.split(BATCH)
     with torch.no_grad(), devices.placed(model) as device:
-        return torch.cat([model(part.to(device)).cpu() for part in images.split(BATCH)]).double()
+        if device == devices.CPU:
+            return torch.cat(outputs(model, parts)).double()
+        return torch.cat([model(part.to(device)).cpu() for part in parts]).double()
 
 
 def of_label(values: Tensor, labels: Tensor) -> Tensor:

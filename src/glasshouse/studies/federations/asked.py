@@ -19,7 +19,7 @@ from glasshouse.federated.records import Ledger
 from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.roc import measure, roc
 from glasshouse.membership import Public
-from glasshouse.membership.queries import Recalled, View, logits, views
+from glasshouse.membership.queries import Recalled, View, views
 from glasshouse.studies.federation import strangers
 from glasshouse.studies.rows import interval_json
 from glasshouse.training import Samples
@@ -90,8 +90,7 @@ class Asked:
         model = self.after(rounds)
         for query, view in self.views.items():
             if (rounds, query) not in self.answers:
-                self.answers[rounds, query] = Recalled(view(model))
-                logits(self.answers[rounds, query], self.candidates.images)
+                self.answers[rounds, query] = Recalled(view(model), self.candidates.images)
         return {query: self.answers[rounds, query] for query in self.views}
 
     def accuracy(self, rounds: int, most: int | None = None) -> JSON:
