@@ -32,9 +32,13 @@ class Setting:
     meaning: str
 
 
-def setting(default: Any, meaning: str) -> Any:
-    """Declare a dataclass field with a default and a sentence that says what it means."""
-    return dataclasses.field(default=default, metadata={"meaning": meaning})
+def setting(default: Any, meaning: str, *, later: bool = False) -> Any:
+    """Declare a dataclass field with a default and a sentence that says what it means.
+
+    One that was added ``later`` is part of a complete SPEC only where it differs from its default, so that what was
+    kept under the SPEC before is found again; its default may never change.
+    """
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "later": later})
 
 
 def secret(meaning: str) -> Any:
@@ -159,9 +163,14 @@ def to_spec(thing: object) -> str:
 
 def complete_spec(thing: object) -> str:
     """The SPEC with every setting written out, so that it stays true when a default changes."""
-    settings = [f"{field.name}={_text(getattr(thing, field.name))}" for field in _fields(type(thing))]
+    written = (field for field in _fields(type(thing)) if not _unsaid(thing, field))
+    settings = [f"{field.name}={_text(getattr(thing, field.name))}" for field in written]
     name: str = thing.name  # type: ignore[attr-defined]
     return f"{name}:{','.join(settings)}" if settings else name
+
+
+def _unsaid(thing: object, field: dataclasses.Field[Any]) -> bool:
+    return field.metadata.get("later", False) and getattr(thing, field.name) == field.default
 
 
 def all_settings(thing: object) -> dict[str, Any]:
