@@ -21,7 +21,7 @@ from glasshouse.reports.federations_claims import CLEAN, PROTECTED, Claim, accur
 from glasshouse.reports.federations_controls import controls, most_told
 from glasshouse.reports.federations_view import Place, last_round, number, percent, places, together
 from glasshouse.studies.federations.results import behind, finished, read_results, told
-from glasshouse.studies.presets import csvar, csvar_dp
+from glasshouse.studies.presets import csvar, csvar_dp, csvar_pretrained
 
 FILE = Path(__file__).parent / "results" / "federations.json"
 ROC, ROUNDS = FILE.with_name("federations-roc.png"), FILE.with_name("federations-rounds.png")
@@ -31,7 +31,7 @@ RARE = "tpr_at_fpr_0.01"
 LOSS = "loss"
 NONE, NOISE, CSVAR = "none", "image_noise:sigma=50", "csvar"
 WORDS = {NONE: "vanilla", NOISE: "noise sigma 50", CSVAR: "CSVAR"}
-PRESETS = (csvar.laptop(), csvar_dp.laptop())
+PRESETS = (csvar.laptop(), csvar_pretrained.laptop(), csvar_dp.laptop())
 #: Settings that may differ between parts of one study: what they run, and words about it.
 LISTS = ("datasets", "models", "defenses", "extra", "single", "brief", "seeds", "shadow_membership")
 LABELS = ("title", "versions")
@@ -340,7 +340,8 @@ def chosen(studies: list[dict]) -> list[str]:
 
 
 FIXED = {
-    "optimiser": "SGD with Nesterov momentum where set, a constant learning rate, no weight decay, from random weights",
+    "optimiser": "SGD with Nesterov momentum where set, a constant learning rate, no weight decay",
+    "first weights": "random; ImageNet's but for the last layer where the network's SPEC says `pretrained=true`",
     "aggregation": "federated averaging over all clients in every round",
     "resolution": "that of the data set's SPEC, `size` where given; CSVAR acts at that resolution",
     "test images": "clean and protected, both; asked with protected ones, 8 versions of an image are averaged",
@@ -372,9 +373,9 @@ def page() -> str:
 INTRODUCTION = """# The CSVAR paper's evaluation
 
 Made by `docs/generate_federations.py` from the file beside this page, which comes from
-`glasshouse study new DIR --preset csvar` (or `csvar_dp`) and `glasshouse study run DIR`. Every federation is trained by
-Flower. The paper's "CelebA", 400 grey images of 40 people, is the ORL set. What an attacker sees in shuffled images is
-[another page](csvar.md), and so is [the GAN attack](gan.md) of figure 6.
+`glasshouse study new DIR --preset csvar` (`csvar_pretrained`, `csvar_dp`) and `glasshouse study run DIR`. Every
+federation is trained by Flower. The paper's "CelebA", 400 grey images of 40 people, is the ORL set. What an attacker
+sees in shuffled images is [another page](csvar.md), and so is [the GAN attack](gan.md) of figure 6.
 
 Intervals are 95 %: over seeds (Student's t), or over images where that is wider; with one seed over images alone, and
 then they say nothing about another training. Federations that were not run yet are named
@@ -397,8 +398,9 @@ defense as training images did; `n/a` where it changes none. Each goes alone, si
 it: behind `csvar_exchange` a test image is shuffled, mirrored and dithered, and mixed with nobody, while a client mixes
 its own images of a class, of which it has few where classes are people. *Published* is table I of the paper, which does
 not say how it tested, on how many images, over how many rounds, or from which weights; it stands beside the interval of
-the better of our two ways to test. Ours start from random weights
-and are trained as is said below, so that another share is no contradiction: compare the order of the rows.
+the better of our two ways to test. Ours start from random weights, but for `pretrained=true`, see a thousand images at
+most and are trained as is said below, so that another share is no contradiction: compare the order of the rows. From
+random weights so few images teach little of CIFAR-10, and what was hardly learned ranks no defenses.
 """
 
 PICTURED = "![ROC curves of the loss attack](federations-roc.png)\n"

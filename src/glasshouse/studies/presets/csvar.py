@@ -10,7 +10,8 @@ from __future__ import annotations
 from glasshouse.studies.federations.plan import Federations
 
 FACES = "orl_faces:size=64"
-LARGE = ("mnist:size=64", "cifar10:size=64")  # three times as many images as faces, and as many steps in a round
+COLOURS = "cifar10:size=64"
+LARGE = ("mnist:size=64", COLOURS)  # three times as many images as faces, and as many steps in a round
 DIGITS = "mnist:size=32"
 DEFENSES = ("none", "image_noise:sigma=50", "csvar", "csvar_exchange", "pixelate:factor=4")
 LIGHT = ("shufflenet_v2", "mobilenet_v2")
@@ -19,7 +20,7 @@ RESNET = "resnet50:stem=imagenet"
 SMALL = "tanhnet:hidden=40"  # for shadow models: each costs as much as the federation that they are shadows of
 PRIVATE = "tanhnet:hidden=50"  # beside DP-SGD, which batch norm is no good for; LeNet hardly learns in so few rounds
 #: Does it take a shuffle to hide members, or would clients that shift and mirror images do.
-CONTROLS = tuple(f"{data} | {PUBLISHED[0]} | none | augment" for data in (FACES, LARGE[1]))
+CONTROLS = tuple(f"{data} | {PUBLISHED[0]} | none | augment" for data in (FACES, COLOURS))
 SHADOWED = tuple(f"cifar10 | {SMALL} | {defense} | shadows" for defense in ("none", "csvar"))
 
 
@@ -27,10 +28,11 @@ def laptop() -> Federations:
     """Trimmed images and rounds; the light networks with three seeds, ResNet50 and the small network with one."""
     return Federations(
         title="CSVAR, laptop scale",
-        datasets=(FACES, *LARGE),
+        datasets=(FACES, LARGE[0]),
         models=PUBLISHED,
         defenses=DEFENSES,
         extra=(
+            *(f"{COLOURS} | {PUBLISHED[0]} | {defense}" for defense in DEFENSES),  # MobileNetV2: csvar_pretrained
             *(f"{FACES} | {RESNET} | {defense}" for defense in DEFENSES),
             f"{DIGITS} | {PRIVATE} | none",
             *CONTROLS,
