@@ -45,6 +45,7 @@ TABLE_I = {
 }
 FIGURE_7 = {NONE: 0.70, NOISE: 0.66, CSVAR: 0.60}
 ORDER = (NONE, CSVAR, NOISE)
+VERDICTS = ("does not hold", "holds", "not resolved", "not measured yet")  # as claims are judged, surest first
 CLAIMS = (
     Claim("accuracy vanilla >= CSVAR > noise sigma 50, clean test images", ORDER, accuracy(CLEAN)),
     Claim("accuracy vanilla >= CSVAR > noise sigma 50, protected test images", ORDER, accuracy(PROTECTED)),
@@ -234,12 +235,16 @@ def verdicts(rows: list[dict]) -> list[str]:
         for claim in CLAIMS
         if any(behind(row) == CSVAR for row in own) or model.partition(":")[0] in NETWORKS
     ]
-    open_ones = sum("**not resolved**" in line for line in found)
+    verdicts = {verdict: [line for line in found if f"**{verdict}" in line] for verdict in VERDICTS}
+    counts = ", ".join(f"{len(lines)} {verdict}" for verdict, lines in verdicts.items() if lines)
     return [
-        f"Of {len(found)} claims, network by network, {open_ones} are not resolved: with so few seeds they are neither "
-        "confirmed nor refuted.",
-        "",
-        *found,
+        f"Of {len(found)} claims, network by network: {counts}. What is not resolved is neither confirmed nor refuted.",
+        *(
+            line
+            for verdict, lines in verdicts.items()
+            if lines
+            for line in ("", f"**{verdict.capitalize()}**", "", *lines)
+        ),
     ]
 
 
