@@ -239,12 +239,8 @@ def verdicts(rows: list[dict]) -> list[str]:
     counts = ", ".join(f"{len(lines)} {verdict}" for verdict, lines in verdicts.items() if lines)
     return [
         f"Of {len(found)} claims, network by network: {counts}. What is not resolved is neither confirmed nor refuted.",
-        *(
-            line
-            for verdict, lines in verdicts.items()
-            if lines
-            for line in ("", f"**{verdict.capitalize()}**", "", *lines)
-        ),
+        "",
+        *(line for lines in verdicts.values() for line in lines),
     ]
 
 
