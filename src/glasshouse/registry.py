@@ -170,7 +170,7 @@ def complete_spec(thing: object) -> str:
 
 
 def _unsaid(thing: object, field: dataclasses.Field[Any]) -> bool:
-    return field.metadata.get("later", False) and getattr(thing, field.name) == field.default
+    return bool(field.metadata.get("later")) and getattr(thing, field.name) == field.default
 
 
 def all_settings(thing: object) -> dict[str, Any]:
