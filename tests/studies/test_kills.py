@@ -25,7 +25,7 @@ from glasshouse.store import DATABASE_FILE
 from glasshouse.studies.audit import Running, audit_plan
 from glasshouse.studies.grid.plan import to_toml
 
-KILLS = count(3, 100)
+KILLS = count(2, 100)
 PLACES = ("file.before_fsync", "file.before_rename", "file.after_rename", "store.before_commit", "store.after_commit")
 ROOT = Path(__file__).parents[2]
 COMMAND = "from glasshouse.cli.main import main; main()"
