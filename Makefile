@@ -53,7 +53,7 @@ test: ## style, types and all tests
 	@$(MAKE) --no-print-directory -j2 system $(VENV)/.tested
 	@$(MAKE) --no-print-directory -j2 lint tests
 
-# memory that is freed stays with its process: to get every large tensor anew from the system takes a tenth of the time
+# memory that is freed stays with its process: to get every large tensor anew from the system takes a little longer
 tests: $(VENV)/.tested
 	OMP_NUM_THREADS=1 MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 \
 	  $(VENV)/bin/pytest -n 3 --dist worksteal

@@ -17,7 +17,18 @@ from matplotlib.figure import Figure
 from page_tables import table
 
 from glasshouse.reports.federations import choices
-from glasshouse.reports.federations_claims import CLEAN, PROTECTED, Claim, accuracy, area, judged, worst_area
+from glasshouse.reports.federations_claims import (
+    CLEAN,
+    FAILS,
+    HOLDS,
+    OPEN,
+    PROTECTED,
+    Claim,
+    accuracy,
+    area,
+    judged,
+    worst_area,
+)
 from glasshouse.reports.federations_controls import controls, most_told
 from glasshouse.reports.federations_view import Place, last_round, number, percent, places, together
 from glasshouse.studies.federations.results import behind, finished, read_results, told
@@ -45,7 +56,7 @@ TABLE_I = {
 }
 FIGURE_7 = {NONE: 0.70, NOISE: 0.66, CSVAR: 0.60}
 ORDER = (NONE, CSVAR, NOISE)
-VERDICTS = ("does not hold", "holds", "not resolved", "not measured yet")  # as claims are judged, surest first
+VERDICTS = (FAILS, HOLDS, OPEN, "not measured yet")  # as claims are judged, surest first
 CLAIMS = (
     Claim("accuracy vanilla >= CSVAR > noise sigma 50, clean test images", ORDER, accuracy(CLEAN)),
     Claim("accuracy vanilla >= CSVAR > noise sigma 50, protected test images", ORDER, accuracy(PROTECTED)),
@@ -235,12 +246,12 @@ def verdicts(rows: list[dict]) -> list[str]:
         for claim in CLAIMS
         if any(behind(row) == CSVAR for row in own) or model.partition(":")[0] in NETWORKS
     ]
-    verdicts = {verdict: [line for line in found if f"**{verdict}" in line] for verdict in VERDICTS}
-    counts = ", ".join(f"{len(lines)} {verdict}" for verdict, lines in verdicts.items() if lines)
+    grouped = {verdict: [line for line in found if f"**{verdict}" in line] for verdict in VERDICTS}
+    counts = ", ".join(f"{len(lines)} {verdict}" for verdict, lines in grouped.items() if lines)
     return [
         f"Of {len(found)} claims, network by network: {counts}. What is not resolved is neither confirmed nor refuted.",
         "",
-        *(line for lines in verdicts.values() for line in lines),
+        *(line for lines in grouped.values() for line in lines),
     ]
 
 

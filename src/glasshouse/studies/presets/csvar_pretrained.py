@@ -1,7 +1,7 @@
 """The CSVAR paper's evaluation on CIFAR-10 from published weights: a thousand images teach a fresh network too little.
 
-From fresh weights the networks of ``csvar`` name a quarter of CIFAR-10's test images rightly, and who hardly learns has
-nothing to forget. MobileNetV2 begins with what ImageNet taught it instead; batch and rate are those of a first try.
+From fresh weights ShuffleNetV2 names a quarter of CIFAR-10's test images rightly, and who hardly learns has nothing to
+give away. MobileNetV2 begins with what ImageNet taught it instead; batch and rate are those of a first try.
 """
 
 from __future__ import annotations
