@@ -65,10 +65,6 @@ class Verdict:
             return f"not measured yet ({', '.join(self.missing)} missing)"
         return next(word for word in (FAILS, OPEN, HOLDS) if word in found)
 
-    def __str__(self) -> str:
-        differences = "; ".join(map(str, self.steps))
-        return f"{self.claim.words}: **{self.word}**{f' ({differences})' if differences else ''}"
-
 
 def judged(claim: Claim, rows: Sequence[JSON]) -> Verdict:
     """Hold a claim against the federations of one network on one data set."""
