@@ -162,7 +162,11 @@ def to_spec(thing: object) -> str:
 
 
 def complete_spec(thing: object) -> str:
-    """The SPEC with every setting written out, so that it stays true when a default changes."""
+    """The SPEC with every setting written out, so that it stays true when a default changes.
+
+    A setting that came ``later`` is unsaid at its default, which therefore never changes: what was named before is
+    named the same.
+    """
     written = (field for field in _fields(type(thing)) if not _unsaid(thing, field))
     settings = [f"{field.name}={_text(getattr(thing, field.name))}" for field in written]
     name: str = thing.name  # type: ignore[attr-defined]

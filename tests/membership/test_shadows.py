@@ -251,6 +251,28 @@ def test_who_asks_does_not_know_the_class_so_that_each_query_is_protected_alone(
 def test_only_answers_that_changed_have_a_version_of_their_own():
     assert editions(defenses.create("csvar_exchange")) == editions(defenses.create("clip/csvar_exchange")) == (2,)
     assert not any(editions(defenses.create(spec)) for spec in ("none", "csvar", "mixup", "csvar/mixup"))
+    assert editions(defenses.create("image_noise")) == (3,)
+    assert editions(defenses.create("csvar_exchange/image_noise")) == (2, 3)
+
+
+BY_PLACE = "csvar_exchange"  # mirrors and dithers by key and place: by content it would take fifteen times as long
+
+
+@pytest.mark.parametrize("spec", [*(one for one in defenses.defenses.names() if one != BY_PLACE), "csvar/image_noise"])
+def test_a_query_does_not_depend_on_those_beside_it(spec):
+    for query, view in views(defenses.create(spec), 5).items():
+        sent: list[torch.Tensor] = []
+        probe = nn.Sequential(network(0).eval())
+        probe.register_forward_pre_hook(lambda module, inputs, sent=sent: sent.append(inputs[0]))
+        asked = view(probe)
+        asked(ASKED.images)
+        asked(ASKED.images[[3]])
+        together, alone = sent[: len(sent) // 2], sent[len(sent) // 2 :]
+        assert all(torch.equal(one[[3]], other) for one, other in zip(together, alone, strict=True)), query
+        if spec == "image_noise" and query == "protected":
+            noise = together[0] - ASKED.images
+            assert not torch.equal(noise[0], noise[1])
+            assert not torch.equal(together[0], together[1])
 
 
 def test_queries():

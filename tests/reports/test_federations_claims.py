@@ -6,7 +6,17 @@ import pytest
 from scipy import stats
 from tests.reports.federated_rows import asked, interval, row
 
-from glasshouse.reports.federations_claims import CLEAN, PROTECTED, Claim, accuracy, area, gap, judged, worst_area
+from glasshouse.reports.federations_claims import (
+    CLEAN,
+    PROTECTED,
+    Claim,
+    accuracy,
+    area,
+    best_accuracy,
+    gap,
+    judged,
+    worst_area,
+)
 
 ORDER = Claim("a > b > c", ("none", "csvar", "clip"), accuracy(CLEAN))
 
@@ -23,6 +33,12 @@ ORDER = Claim("a > b > c", ("none", "csvar", "clip"), accuracy(CLEAN))
 def test_an_order_is_as_good_as_its_worst_step(accuracies, word):
     rows = [row(way, share, 0.6) for way, share in zip(ORDER.ways, accuracies, strict=True)]
     assert judged(ORDER, rows).word == word
+
+
+@pytest.mark.parametrize(("share", "word"), [(0.885, "holds"), (0.845, "not resolved"), (0.8, "does not hold")])
+def test_a_cost_is_held_against_a_margin(share, word):
+    claim = Claim("csvar costs at most 0.05", ("csvar", "none"), best_accuracy, margin=0.05)
+    assert judged(claim, [row("none", 0.9, 0.6), row("csvar", share, 0.6)]).word == word
 
 
 def test_what_is_missing_is_said_unless_the_rest_decides():

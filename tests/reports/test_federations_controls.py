@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.reports.federated_rows import asked, interval, row
 
-from glasshouse.reports.federations_controls import best_round, controls
+from glasshouse.reports.federations_controls import best_round, controls, matched
 
 
 def watched(seed, first, second, early, late):
@@ -34,3 +34,13 @@ def test_of_equal_rounds_the_first_is_taken():
 
 def test_what_an_earlier_version_measured_has_no_controls():
     assert controls([row("none", 0.8, 0.6, watched={})]) == []
+
+
+def test_vanilla_training_is_stopped_where_it_is_as_accurate_as_the_defense():
+    plain = [watched(0, 0.8, 0.9, 0.55, 0.7), watched(1, 0.6, 0.8, 0.5, 0.7), watched(2, 0.6, 0.65, 0.5, 0.7)]
+    shuffled = [row("csvar", 0.75, 0.6, seed) for seed in (0, 1, 2)]
+    assert [number for _, number, _ in matched([*plain, *shuffled])] == [1, 2, 2]  # the last is never as accurate
+    control = controls([*plain, *shuffled])[-1]
+    assert control.way == "none, stopped when as accurate as csvar"
+    assert control.auc.mean == pytest.approx((0.55 + 0.7 + 0.7) / 3)
+    assert matched(plain) == []

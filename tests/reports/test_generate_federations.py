@@ -33,7 +33,11 @@ def made(script, tmp_path, rows) -> str:
     settings = {**dataclasses.asdict(Federations(title="own")), "versions": {}}
     (tmp_path / "study.json").write_text(json.dumps({"schema": SCHEMA, "settings": settings, "rows": rows}))
     script.export([tmp_path])
-    return script.page()
+    return page(script)
+
+
+def page(script) -> str:
+    return script.page(json.loads(script.FILE.read_text()))
 
 
 def face(defense, accuracy, auc, seed=0, **changes):
@@ -44,19 +48,22 @@ def test_an_unfinished_study_says_what_is_missing_and_judges_the_rest(script, tm
     waiting = {"dataset": "cifar10", "model": "mlp", "defense": "csvar", "augment": False, "seed": 2, "pending": True}
     lost = {**waiting, "augment": True, "seed": 0, "failed": "it diverged"}
     rows = [face("none", 0.9, 0.8), face("csvar", 0.855, 0.6), face(NOISE, 0.5, 0.7), waiting, lost]
-    page = made(script, tmp_path, rows)
-    assert "- cifar10, mlp, csvar (not run yet): seeds 2" in page
-    assert "- cifar10, mlp, csvar, augmented (failed: it diverged): seeds 0" in page
-    assert "accuracy vanilla >= CSVAR > noise sigma 50, clean test images: **holds**" in page
-    assert "MIA AUC vanilla > CSVAR, raw queries: **holds** (none - csvar: +0.200 [+0.172, +0.228], 1 seed)" in page
-    assert "| 85.5% (83.5% to 87.5%) | 85.5% (83.5% to 87.5%) | 82.74%, below our interval |" in page
-    assert "| clients | `4` | how many clients |" in page
+    text = made(script, tmp_path, rows)
+    assert "- cifar10, mlp: csvar (seeds 2); csvar, augmented failed: it diverged (seeds 0)" in text
+    orders, costly, members = ["**holds**"] * 2, "not resolved", ["**holds**"] * 3
+    assert f"| orl_faces:size=64 | shufflenet_v2 | {' | '.join([*orders, costly, *members])} |" in text
+    assert "raw queries | none - csvar | 1 | +0.200 [+0.172, +0.228] | 0.0000 |" in text
+    assert "than published | csvar - none | 1 | -0.045 [-0.073, -0.017] | -0.0276 |" in text
+    assert "CSVAR costs 4.5 [1.7, 7.3] points of accuracy (published: 2.8); noise sigma 50 costs 40.0" in text
+    assert "(round 1) has 0.800, CSVAR minus that -0.200 [-0.228, -0.172]." in text
+    assert "| 85.5% (83.5% to 87.5%) | 85.5% (83.5% to 87.5%) | 82.74%, below our interval |" in text
+    assert "| clients | `4` | how many clients |" in text
     assert script.ROC.stat().st_size > 1000 < script.ROUNDS.stat().st_size
 
 
 def test_shadow_attacks_and_controls_have_their_rows(script, tmp_path):
-    rows = [face("none", 0.9, 0.8, shadowed={"lira, clean": asked(0.95)}), face("none", 0.8, 0.6, augment=True)]
-    page = made(script, tmp_path, rows)
+    plain = face("none", 0.9, 0.8, shadowed={"lira, clean": asked(0.95)})
+    page = made(script, tmp_path, [plain, face("none", 0.8, 0.6, augment=True), face("csvar", 0.7, 0.6)])
     assert "| none | lira | 0.950 (0.930 to 0.970) | 0.100 (0.080 to 0.120) | n/a | n/a |" in page
     assert "| none, augmented, stopped early | 1 | 80.0% (78.0% to 82.0%) | 0.600 (0.580 to 0.620) |" in page
 
@@ -80,8 +87,7 @@ def test_parts_of_one_plan_are_put_together_and_what_is_finished_stays(script, t
         ("none", False),
         ("csvar", True),
     ]
-    assert "MIA AUC vanilla > CSVAR, raw queries: **holds**" in page
-    assert "- mnist, lenet, none (failed: no room): seeds 0" in page
+    assert "- mnist, lenet: none failed: no room (seeds 0)" in page
 
 
 def test_studies_with_other_settings_stay_apart(script, tmp_path):
@@ -91,3 +97,31 @@ def test_studies_with_other_settings_stay_apart(script, tmp_path):
     (tmp_path / "study.json").write_text(json.dumps(document))
     script.export([tmp_path])
     assert len(json.loads(script.FILE.read_text())) == 2
+    assert "| shufflenet_v2 | none | 1 | 90.0%" in page(script)  # one federation that two studies hold is one seed
+
+
+def test_an_unfinished_study_hides_nothing_that_another_finished(script, tmp_path):
+    made(script, tmp_path, [face("none", 0.9, 0.8)])
+    document = json.loads((tmp_path / "study.json").read_text())
+    waiting = {name: document["rows"][0][name] for name in ("dataset", "model", "defense", "augment", "seed")}
+    document["settings"]["rounds"] += 1
+    document["rows"] = [{**waiting, "pending": True}]
+    (tmp_path / "study.json").write_text(json.dumps(document))
+    script.export([tmp_path])
+    assert "- orl_faces:size=64, shufflenet_v2: " not in page(script)
+
+
+def test_networks_that_hardly_learned_and_federations_of_other_lengths(script, tmp_path):
+    text = made(script, tmp_path, [face("none", 0.1, 0.8), face("csvar", 0.09, 0.6)])
+    assert f"| orl_faces:size=64 | shufflenet_v2 | {' | '.join(['hardly learned'] * 6)} |" in text
+    with pytest.raises(SystemExit, match="different lengths"):
+        made(script, tmp_path, [face("none", 0.9, 0.8), face("csvar", 0.9, 0.8, curve=[0.9])])
+
+
+def test_what_dp_sgd_promises_stands_beside_what_it_costs(script, tmp_path):
+    rows = [face("none", 0.9, 0.8), face("dp_sgd:epsilon=8", 0.7, 0.55, promise="(8, 1e-5) for each image")]
+    text = made(script, tmp_path, rows)
+    batch = Federations().batch
+    found = f"| {batch} | 1 | 70.0% (68.0% to 72.0%) | 0.550 (0.530 to 0.570) | (8, 1e-5) for each image |"
+    assert f"| shufflenet_v2, orl_faces:size=64 | dp_sgd:epsilon=8 {found}" in text
+    assert text.count("dp_sgd:epsilon=8 |") == 1

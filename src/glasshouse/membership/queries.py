@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from glasshouse import devices
 from glasshouse.defenses import Chain, Defense
-from glasshouse.functional.threads import outputs
+from glasshouse.functional.threads import AT_ONCE, outputs
+from glasshouse.membership.shadows import derived
 from glasshouse.training import Samples
 
-VERSION = 2  # counts changes of how models are asked; 1 mixed queries with others of another class
-BATCH = 64  # more at once waits for memory longer than it saves
 VERSIONS = 8  # of each protected query, under different keys
 
 #: How the attacker looks at a model: the model itself, or one that changes its input first.
@@ -32,6 +31,9 @@ class Protected(nn.Module):
     A model that was trained on protected images is less sure of clean ones, and so gives less away about them. Who
     asks for a class does not know it, so each image is protected as if it were the only one of its own: mixed with
     images of other classes it would show none of them. Links of a chain that need labels are left out.
+
+    What is drawn for an image without a key depends on nothing but the image. Under a key its place in the batch may
+    count (``csvar_exchange``), so whoever compares two models asks them about the same images in the same order.
     """
 
     def __init__(self, model: nn.Module, defense: Defense, *, seed: int = 0, versions: int = VERSIONS) -> None:
@@ -47,18 +49,24 @@ class Protected(nn.Module):
         guards = [guard.with_key(rng) for guard in self.guards]
         found = []
         for version in range(self.versions):
-            sent = Samples(images.cpu(), torch.arange(len(images)))  # on the CPU, as a client protects them
+            sent = images.cpu()  # as a client protects them
             for guard in guards:
-                sent = guard.in_epoch(version).on_samples(sent, rng=rng)
-            found.append(self.model(sent.images.to(images.device)).log_softmax(1))
+                sent = self._sent(guard.in_epoch(version), sent, version)
+            found.append(self.model(sent.to(images.device)).log_softmax(1))
         return torch.stack(found).mean(0)
+
+    def _sent(self, guard: Defense, images: Tensor, version: int) -> Tensor:
+        """Images behind one link: under its key all at once, without a key each by draws of its own."""
+        parts = images.split(1) if _draws(guard) else (images,)
+        changed = []
+        for part in parts:
+            rng = torch.Generator().manual_seed(derived("query", self.seed, version, _names(part[:1])))
+            changed.append(guard.on_samples(Samples(part, torch.arange(len(part))), rng=rng).images)
+        return torch.cat(changed)
 
 
 class Recalled(nn.Module):
-    """A model that was asked about some images, and gives the same answers when it is asked for another reason.
-
-    An answer may depend on the images that are asked with it, so that all are asked at first, in one order.
-    """
+    """A model that was asked about some images at once, and answers for them from memory when it is asked again."""
 
     def __init__(self, model: nn.Module, images: Tensor) -> None:
         super().__init__()
@@ -88,8 +96,22 @@ def views(defense: Defense, seed: int) -> dict[str, View]:
 
 
 def editions(defense: Defense) -> tuple[int, ...]:
-    """The version of the ways to ask, where it changed answers: behind a defense that mixes images."""
-    return (VERSION,) if any(type(guard).partners is not Defense.partners for guard in _of_images(defense)) else ()
+    """Versions of the way to ask that changed answers behind a defense."""
+    guards = _of_images(defense)
+    return tuple(version for version, changed in EDITIONS.items() if any(map(changed, guards)))
+
+
+def _mixes(guard: Defense) -> bool:
+    """Whether images trade values: version 1 let queries trade with others of another class."""
+    return type(guard).partners is not Defense.partners
+
+
+def _draws(guard: Defense) -> bool:
+    """Whether no key decides what becomes of an image: up to version 2 its place among the others did."""
+    return type(guard).with_key is Defense.with_key
+
+
+EDITIONS = {2: _mixes, 3: _draws}
 
 
 def _of_images(defense: Defense) -> list[Defense]:
@@ -100,11 +122,10 @@ def _of_images(defense: Defense) -> list[Defense]:
 
 def logits(model: nn.Module, images: Tensor) -> Tensor:
     """What a model in eval mode says of images: (N, classes), in double precision."""
-    parts = images.split(BATCH)
     with torch.no_grad(), devices.placed(model) as device:
         if device == devices.CPU:
-            return torch.cat(outputs(model, parts)).double()
-        return torch.cat([model(part.to(device)).cpu() for part in parts]).double()
+            return outputs(model, images).double()
+        return torch.cat([model(part.to(device)).cpu() for part in images.split(AT_ONCE)]).double()
 
 
 def of_label(values: Tensor, labels: Tensor) -> Tensor:

@@ -21,11 +21,15 @@ Value = Callable[[JSON], JSON]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An order that is claimed: the value falls from way to way in which clients train, as ``words`` say."""
+    """An order that is claimed: the value falls from way to way in which clients train, as ``words`` say.
+
+    A step may rise by less than ``margin`` and still be as claimed.
+    """
 
     words: str
     ways: tuple[str, ...]
     value: Value
+    margin: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,14 @@ class Step:
     larger: str
     smaller: str
     difference: Interval
+    margin: float = 0.0
 
     @property
     def verdict(self) -> str:
-        """Whether the difference has the sign that is claimed, as far as its interval can tell."""
-        if self.difference.low > 0:
+        """Whether the difference lies where it is claimed to lie, as far as its interval can tell."""
+        if self.difference.low > -self.margin:
             return HOLDS
-        return FAILS if self.difference.high < 0 else OPEN
+        return FAILS if self.difference.high < -self.margin else OPEN
 
     def __str__(self) -> str:
         one = self.difference
@@ -68,12 +73,12 @@ class Verdict:
 
 def judged(claim: Claim, rows: Sequence[JSON]) -> Verdict:
     """Hold a claim against the federations of one network on one data set."""
-    found = {way: {row["seed"]: row for row in rows if behind(row) == way} for way in claim.ways}
+    value, found = claim.value, {way: {row["seed"]: row for row in rows if behind(row) == way} for way in claim.ways}
     pairs = list(zip(claim.ways, claim.ways[1:], strict=False))
     missing = tuple(way for way, own in found.items() if not own)
     alike = {pair: sorted(found[pair[0]].keys() & found[pair[1]].keys()) for pair in pairs}
     steps = tuple(
-        Step(one, two, gap([(claim.value(found[one][seed]), claim.value(found[two][seed])) for seed in seeds]))
+        Step(one, two, gap([(value(found[one][seed]), value(found[two][seed])) for seed in seeds]), claim.margin)
         for (one, two), seeds in alike.items()
         if seeds
     )
@@ -102,6 +107,12 @@ def accuracy(query: str) -> Value:
         return right
 
     return value
+
+
+def best_accuracy(row: JSON) -> JSON:
+    """Accuracy on test images, asked in the way in which the model is most often right."""
+    best: JSON = max((asked["test"] for asked in row["accuracy"].values()), key=lambda one: one["mean"])
+    return best
 
 
 def area(attack: str, query: str) -> Value:

@@ -10,6 +10,8 @@ from glasshouse.studies.federations.results import behind
 from glasshouse.types import JSON, Interval
 
 EARLY = "stopped early"
+#: Vanilla training stopped as soon as it is as accurate as behind this defense: does it leak less then, too.
+MATCHED = "csvar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,32 @@ def controls(rows: Sequence[JSON]) -> list[Control]:
         if alike:
             found.append(_control(way, [(row, last_round(row)) for row in alike]))
             found.append(_control(f"{way}, {EARLY}", [(row, best_round(row)) for row in alike]))
+    as_good = matched(rows)
+    if as_good:
+        found.append(
+            _control(f"none, stopped when as accurate as {MATCHED}", [(plain, at) for plain, at, _ in as_good])
+        )
     return found
+
+
+def matched(rows: Sequence[JSON]) -> list[tuple[JSON, int, JSON]]:
+    """Of every seed: training without a defense, its first watched round that is as accurate as the defense, and that.
+
+    Where none is, the best stands in. Less leakage than that of a training which was cut short is a defense's merit;
+    the rest comes of learning less.
+    """
+    plain, defended = (
+        {row["seed"]: row for row in rows if behind(row) == way and row.get("watched")} for way in ("none", MATCHED)
+    )
+    return [
+        (plain[seed], _first_as_right(plain[seed], _right(defended[seed], last_round(defended[seed]))), defended[seed])
+        for seed in sorted(plain.keys() & defended.keys())
+    ]
+
+
+def _first_as_right(row: JSON, goal: JSON) -> int:
+    numbers = sorted(map(int, row["watched"]))
+    return next((number for number in numbers if _right(row, number)["mean"] >= goal["mean"]), best_round(row))
 
 
 def best_round(row: JSON) -> int:

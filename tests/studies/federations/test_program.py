@@ -134,7 +134,7 @@ def test_what_earlier_versions_trained_is_found_again():
 def test_another_way_to_ask_needs_no_other_training(defense, changes, monkeypatch):
     (target,) = targets_of(dataclasses.replace(PLAN, defenses=(defense,)), None)
     before = target.key(), target.folder
-    monkeypatch.setattr(queries, "VERSION", queries.VERSION + 1)
+    monkeypatch.setitem(queries.EDITIONS, 9, queries.EDITIONS[2])
     assert (target.key() != before[0], target.folder) == (changes, before[1])
 
 

@@ -48,6 +48,17 @@ def _without_processes():
         yield
 
 
+def test_the_federation_is_asked_anew_as_its_shadows_will_be(tmp_path):
+    """Behind a key the place of a query among the others may count, and fewer others are asked about here."""
+    federate(SMALL, tmp_path)
+    asked = Asked.of(SMALL, tmp_path, None)
+    asked.accuracy(SMALL.rounds)
+    shadowed = Shadowed.of(asked, ("lira:shadows=4",), tmp_path, None)
+    assert asked.answers
+    assert not shadowed.asked.answers
+    assert len(shadowed.asked.others.images) == SMALL.images < len(asked.others.images)
+
+
 @pytest.mark.parametrize("defense", ["none", "csvar"])
 def test_a_shadow_of_the_federations_own_images_is_the_global_model(defense, tmp_path):
     plan = dataclasses.replace(SMALL, defense=defense)

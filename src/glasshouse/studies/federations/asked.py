@@ -19,13 +19,12 @@ from glasshouse.federated.records import Ledger
 from glasshouse.functional.intervals import share_interval
 from glasshouse.functional.roc import measure, roc
 from glasshouse.membership import Public
-from glasshouse.membership.queries import Recalled, View, views
+from glasshouse.membership.queries import Recalled, View, logits, views
 from glasshouse.studies.federation import strangers
 from glasshouse.studies.rows import interval_json
 from glasshouse.training import Samples
 from glasshouse.types import JSON, ImageSpec, Interval
 
-BATCH = 64  # more at once waits for memory longer than it saves
 ENOUGH = 1000  # images of each part for a point of a curve over rounds
 
 
@@ -82,11 +81,7 @@ class Asked:
         return self.model.eval()
 
     def ways(self, rounds: int) -> dict[str, nn.Module]:
-        """The ways to ask the model after so many rounds, each with its answers about members and others.
-
-        All are asked first and in one order: what a defense draws for an image depends on those asked with it, and
-        shadow models are asked in this order, too.
-        """
+        """The ways to ask the model after so many rounds, each with its answers about members and others."""
         model = self.after(rounds)
         for query, view in self.views.items():
             if (rounds, query) not in self.answers:
@@ -147,7 +142,5 @@ def spread(samples: Samples, most: int | None) -> Samples:
 
 
 def _accuracy(model: nn.Module, samples: Samples) -> Interval:
-    with torch.no_grad():
-        pairs = zip(samples.images.split(BATCH), samples.targets.split(BATCH), strict=True)
-        right = sum(int((model(images).argmax(1) == labels).sum()) for images, labels in pairs)
-    return share_interval(right, len(samples.images))
+    right = logits(model, samples.images).argmax(1) == samples.targets
+    return share_interval(int(right.sum()), len(samples.images))

@@ -107,7 +107,8 @@ class Shadowed:
     def of(cls, asked: Asked, attacks: tuple[str, ...], folder: Path, root: Path | None) -> Shadowed:
         """Deal what shadows are trained on; each is kept in a folder, and found there again."""
         plan = asked.plan
-        asked = dataclasses.replace(asked, others=spread(asked.others, len(asked.members.images)))
+        others = spread(asked.others, len(asked.members.images))
+        asked = dataclasses.replace(asked, others=others, answers={})  # asked anew, as the shadows will be
         public = unused(plan, asked.candidates, root)
         most = (len(asked.candidates.images) + len(public.images)) // 2
         trainer = FederatedTrainer.of(plan, asked.image)

@@ -1,0 +1,311 @@
+"""The page of the CSVAR paper's evaluation, from docs/results/federations.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from federations_claimed import (
+    CSVAR,
+    FIGURE_7,
+    LOSS,
+    NOISE,
+    NONE,
+    WORDS,
+    claimed,
+    claims,
+    published,
+)
+from federations_rows import PRESETS, compared, known, learned, named, networks, of_way, ordered, planned, split
+from federations_short import estimate, short
+from page_tables import table
+
+from glasshouse.reports.federations import choices
+from glasshouse.reports.federations_claims import (
+    CLEAN,
+    FAILS,
+    HOLDS,
+    OPEN,
+    PROTECTED,
+    Step,
+    Verdict,
+    judged,
+    worst_area,
+)
+from glasshouse.reports.federations_controls import controls
+from glasshouse.reports.federations_view import Place, number, percent, places, together
+from glasshouse.studies.federations.results import behind, finished, told
+from glasshouse.studies.learned import LEARNED
+
+RARE = "tpr_at_fpr_0.01"
+DECIDED = (FAILS, HOLDS)
+UNLEARNED = "hardly learned"
+VERDICTS = (*DECIDED, OPEN, UNLEARNED, "not measured yet")  # as claims are judged, surest first
+
+
+def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
+    """A table in Markdown; one without rows says so."""
+    if not rows:
+        return ["", "Nothing of this was measured yet.", ""]
+    return ["", *table(heads, rows), ""]
+
+
+def cell(value: Any, words: Callable[[Any], tuple[str, str]]) -> str:
+    """A value with its interval in words."""
+    mean, interval = words(value)
+    return f"{mean} ({interval})"
+
+
+def verdicts(rows: list[dict]) -> list[str]:
+    """What became of the paper's claims: a row for each network, a column for each claim."""
+    words = {
+        (dataset, model): [
+            word(judged(claim, own)) if learned(dataset, own) else UNLEARNED for claim in claims(dataset, model)
+        ]
+        for (dataset, model), own in planned(rows).items()
+    }
+    counted = Counter(one.strip("*") for own in words.values() for one in own)
+    counts = ", ".join(f"{counted[one]} {one}" for one in VERDICTS if counted[one])
+    heads = ["data", "network", *(claim.words for claim in claims(*next(iter(words))))]
+    return [
+        f"Of {counted.total()} claims, network by network: {counts}.",
+        *markdown(heads, [[*place, *own] for place, own in words.items()]),
+    ]
+
+
+def word(one: Verdict) -> str:
+    """A verdict in a word, bold where it decides; what is missing stands at the end of the page."""
+    found = one.word.partition(" (")[0]
+    return f"**{found}**" if found in DECIDED else found
+
+
+def differences(rows: list[dict]) -> list[str]:
+    """The differences by which claims were judged."""
+    lines = [
+        [dataset, model, claim.words, *told_of(step)]
+        for (dataset, model), own in planned(rows).items()
+        if learned(dataset, own)
+        for claim in claims(dataset, model)
+        for step in judged(claim, own).steps
+    ]
+    return markdown(["data", "network", "claim", "difference", "seeds", "mean and interval", "claimed: above"], lines)
+
+
+def told_of(step: Step) -> list[str]:
+    """Cells of one difference; ``images`` counts its seeds."""
+    one = step.difference
+    return [f"{step.larger} - {step.smaller}", str(one.images), estimate(one), f"{0.0 - step.margin:.4f}"]
+
+
+def accuracies(rows: list[dict]) -> list[str]:
+    """Table I with both ways to test."""
+    heads = ["data", "network", "defense", "seeds", "clean test images", "protected test images", "published"]
+    lines = []
+    for one in places(rows):
+        shares = [cell(one.tested[query], percent) if query in one.tested else "n/a" for query in (CLEAN, PROTECTED)]
+        names = [one.dataset, one.model, one.defense, str(one.seeds)]
+        lines.append([*names, *shares, printed(one)])
+    return markdown(heads, lines)
+
+
+def printed(one: Place) -> str:
+    """What table I says, where it says something, and where that lies beside the better way to test."""
+    if not claimed(one.dataset, one.model) or one.defense not in WORDS:
+        return ""
+    share = published(one.dataset, one.model, one.defense)
+    side = "above" if share > one.accuracy.high else "below" if share < one.accuracy.low else "inside"
+    return f"{share:.2%}, {side} our interval"
+
+
+def membership(rows: list[dict]) -> list[str]:
+    """Every attack after the last round, by raw and by protected queries."""
+    measures = {
+        "AUC, raw": (CLEAN, "auc"),
+        "TPR at 1 % FPR, raw": (CLEAN, RARE),
+        "AUC, protected": (PROTECTED, "auc"),
+        "TPR at 1 % FPR, protected": (PROTECTED, RARE),
+    }
+    lines = []
+    for (dataset, model), own in networks(rows).items():
+        for way in dict.fromkeys(map(behind, own)):
+            found = [told(row) for row in of_way(own, way)]
+            for attack in dict.fromkeys(name.rpartition(", ")[0] for name in found[0]):
+                values = [met(found, attack, *one) for one in measures.values()]
+                lines.append([dataset, model, way, attack, *values])
+    return markdown(["data", "network", "defense", "attack", *measures], lines)
+
+
+def met(found: list[dict], attack: str, query: str, measure: str) -> str:
+    """One measure over seeds, in words."""
+    if f"{attack}, {query}" not in found[0]:
+        return "n/a"
+    values = [one[f"{attack}, {query}"][measure] for one in found]
+    return "not estimable" if None in values else cell(together(values), number)
+
+
+def controlled(rows: list[dict]) -> list[str]:
+    """Ordinary ways against overfitting beside the defenses."""
+    heads = ["data", "network", "way to train", "rounds", "test accuracy", "MIA AUC"]
+    lines = [
+        [dataset, model, one.way, ", ".join(map(str, one.rounds)), cell(one.accuracy, percent), cell(one.auc, number)]
+        for (dataset, model), own in compared(rows).items()
+        for one in controls(own)
+        if one.way.partition(",")[0] in (NONE, CSVAR)
+    ]
+    return markdown(heads, lines)
+
+
+def promises(rows: list[dict]) -> list[str]:
+    """What DP-SGD costs, and what it promises for that."""
+    heads = ["network", "defense", "batch", "seeds", "test accuracy", "AUC of the loss attack", "promise"]
+    lines = []
+    for one in places(rows):
+        own = of_way(networks(rows)[one.dataset, one.model], one.defense)
+        auc = together(list(map(worst_area(LOSS), own)))
+        promise = "; ".join(dict.fromkeys(row["promise"] for row in own)) or "none"
+        shown = [str(own[0]["batch"]), str(one.seeds), cell(one.accuracy, percent), cell(auc, number), promise]
+        lines.append([f"{one.model}, {one.dataset}", one.defense, *shown])
+    return markdown(heads, lines)
+
+
+def missing(studies: list[dict]) -> list[str]:
+    """What a preset or a plan asks for and is not measured, a line for each network; failures are said."""
+    rows = known(studies)
+    asked = {named(vars(one)): bool(shadows) for preset in PRESETS for one, shadows in preset.asked()}
+    left: dict[str, dict[str, list[str]]] = {}
+    for which, shadows in (asked | {one: False for one in rows if one not in asked}).items():
+        row, (dataset, model, defense, augment, seed) = rows.get(which, {}), which
+        if "accuracy" in row and ("shadowed" in row or not shadows):
+            continue
+        way = behind({"defense": defense, "augment": augment}) + (" with shadow models" if shadows else "")
+        state = f" failed: {row['failed']}" if "failed" in row else ""
+        left.setdefault(f"{dataset}, {model}", {}).setdefault(f"{way}{state}", []).append(str(seed))
+    if not left:
+        return ["Every federation of the presets was run.", ""]
+    count = sum(len(seeds) for ways in left.values() for seeds in ways.values())
+    lists = {
+        place: [f"{way} (seeds {', '.join(seeds)})" for way, seeds in ways.items()] for place, ways in left.items()
+    }
+    names = [f"- {place}: {'; '.join(ways)}" for place, ways in lists.items()]
+    return [f"Missing in every table above, {count} federations:", "", *names, ""]
+
+
+def chosen(studies: list[dict]) -> list[str]:
+    """Every choice that the paper leaves open: a column for each study."""
+    columns = [{setting: (value, meaning) for setting, value, meaning in choices(one["settings"])} for one in studies]
+    ran = []
+    for place, one in enumerate(studies, start=1):
+        where = "; ".join(f"{model} on {dataset}" for dataset, model in networks(finished(one)))
+        ran.append(f"{place}. {one['settings']['title']}: {where or 'nothing yet'}")
+    rows = [
+        [setting, *(f"`{one[setting][0]}`" for one in columns), meaning] for setting, (_, meaning) in columns[0].items()
+    ]
+    heads = ["setting", *(f"study {place}" for place in range(1, len(studies) + 1)), "meaning"]
+    fixed = [f"- {what}: {words}" for what, words in FIXED.items()]
+    return [*ran, *markdown(heads, rows), *fixed, ""]
+
+
+FIXED = {
+    "optimiser": "SGD with Nesterov momentum where set, a constant learning rate, no weight decay",
+    "first weights": "random; ImageNet's but for the last layer where the network's SPEC says `pretrained=true`",
+    "aggregation": "federated averaging over all clients in every round",
+    "resolution": "that of the data set's SPEC, `size` where given; CSVAR acts at that resolution",
+    "test images": "clean and protected, both; asked with protected ones, 8 versions of an image are averaged",
+}
+
+
+def page(studies: list[dict]) -> str:
+    """The page from what is kept of studies."""
+    rows = ordered(studies)
+    others, private = split(rows)
+    text = [INTRODUCTION]
+    if rows:
+        text += ["## In short", "", *short(rows), "", SHORT]
+        text += ["## Do the paper's claims hold?", "", CLAIMED, *verdicts(rows)]
+        text += ["## Accuracy: table I", "", ACCURACY, *accuracies(others)]
+        text += ["## Membership: figure 7", "", MEMBERSHIP, *membership(others)]
+        text += [
+            "## Overfitting over rounds: figure 1",
+            "",
+            OVERFITTING,
+            "## Controls",
+            "",
+            CONTROLS,
+            *controlled(rows),
+        ]
+        text += ["## DP-SGD", "", PRIVATE, *promises(private)]
+        text += ["## The differences behind the claims", "", DIFFERENCES, *differences(rows)]
+    text += ["## What is missing", "", *missing(studies), "## What was chosen", "", CHOSEN, *chosen(studies), TERMS]
+    return "\n".join(text).rstrip() + "\n"
+
+
+INTRODUCTION = """# The CSVAR paper's evaluation
+
+What does CSVAR cost of accuracy, and whom does it hide? Every federation here was trained by Flower. The paper's
+"CelebA", 400 grey images of 40 people, is the ORL set. What an attacker sees in shuffled images is
+[another page](csvar.md), and so is [the GAN attack](gan.md) of figure 6. Made by `docs/generate_federations.py` from
+the file beside this page, which comes from `glasshouse study new DIR --preset csvar` (`csvar_pretrained`, `csvar_dp`)
+and `glasshouse study run DIR`.
+"""
+
+SHORT = """Intervals are 95 %: over seeds (Student's t), or over images where that is wider; with one seed over images
+alone, and then they say nothing about another training. The better way to ask counts for accuracy, clean or protected,
+and the stronger of raw and protected queries for members. Three seeds at most, a thousand images, clients whose images
+are alike: another scale may find another thing. To stop vanilla training at CSVAR's accuracy was thought of after the
+results were seen.
+"""
+
+CLAIMED = f"""A step of an order holds where the interval of its difference lies above zero, and does not hold where it
+lies below; where CSVAR may cost what was published, that takes the place of zero. What is not resolved is neither
+confirmed nor refuted; of so many intervals about one in twenty misses by chance. *Hardly learned*: undefended, the
+network is right less than {LEARNED:.0f} times as often as chance. Noise is `{NOISE}`. Members are told by the loss
+attack, asked with images as they are (raw) or by the stronger of raw and protected ones, which is what counts for
+privacy. [The differences](#the-differences-behind-the-claims) stand below.
+"""
+
+ACCURACY = """Share of test images that the global model names rightly after the last round. Protected: test images go
+through the defense as training images did, each alone, since who asks for a class does not know it; `n/a` where it
+changes none. *Published* is table I, which does not say how it tested, on how many images, over how many rounds or from
+which weights; it stands beside the better of our two ways to test. Compare the order of the rows rather than shares.
+"""
+
+FIGURE = ", ".join(f"{auc:.2f} for {WORDS[way]}" for way, auc in FIGURE_7.items())
+MEMBERSHIP = f"""![ROC curves of the loss attack](federations-roc.png)
+
+Who was in the training data, after the last round: the [loss attack](../membership/loss.md), and with
+shadow models [LiRA](../membership/lira.md), [RMIA](../membership/rmia.md) and [Shokri's](../membership/shokri.md) where
+the plan asks for them. *Protected*: asked with images that went through the defense, as those that the model was
+trained on did. 0.5 is guessing. Figure 7 of the paper has AUC {FIGURE};
+it names neither data set nor network, and the text cites Shokri et al. for the attack. Shadow models are federations of
+their own, trained as the clients train, on as many images.
+"""
+
+OVERFITTING = """![Accuracy and membership over rounds](federations-rounds.png)
+
+Accuracy is asked as the model was trained, of up to 1,000 training and 1,000 test images; the AUC is that of the
+stronger way to ask.
+"""
+
+CONTROLS = """Does it take a shuffle? *Augmented*: clients shift images by up to four pixels and mirror half of them.
+*Stopped early*: the watched round after which the model was right most often on test images; the same images chose
+it and are scored, so its accuracy is a little too good. *Stopped when as accurate as csvar*: the first watched round
+that is; who leaks less than that hides members, who leaks as much has only learned less. The better way to ask counts
+for accuracy, the stronger for the attack.
+"""
+
+PRIVATE = """DP-SGD takes small networks without batch norm, so it stands apart from the others. Its own control is
+`epsilon=inf`, which clips and adds no noise: `none` was trained with the settings of the other defenses. It now takes
+all images of a client in a step, and a rate of its own, chosen of two in a pilot by how well it learned; in batches of
+eight it learned little, and those rows stay.
+"""
+
+DIFFERENCES = """Paired by seed; the interval is the wider of Student's t over seeds and one over images."""
+
+CHOSEN = """The paper aggregates after every local epoch (ours: after two), speaks of clients with unlike data (ours:
+alike) and of secure aggregation (ours: none, which changes weights by rounding alone). The rest it leaves open, and
+every number above depends on it.
+"""
+
+TERMS = """MNIST: public research data. CIFAR-10: no terms stated (Krizhevsky 2009). ORL faces: research, with credit to
+AT&T Laboratories Cambridge. Table I and figures 1 and 7: the CSVAR paper."""

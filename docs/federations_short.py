@@ -1,0 +1,67 @@
+"""What the CSVAR paper's evaluation found, in a sentence or two for each network."""
+
+from __future__ import annotations
+
+from federations_claimed import CSVAR, LOSS, NOISE, NONE, WORDS, published_cost
+from federations_rows import learned, of_way, planned
+
+from glasshouse.reports.federations_claims import CLEAN, Claim, area, best_accuracy, gap, judged, worst_area
+from glasshouse.reports.federations_controls import matched, most_told
+from glasshouse.reports.federations_view import together
+from glasshouse.types import Interval
+
+
+def short(rows: list[dict]) -> list[str]:
+    """What was found, a sentence or two for each network."""
+    found = planned(rows).items()
+    return [f"- **{dataset}, {model}**: {in_words(dataset, model, own)}" for (dataset, model), own in found]
+
+
+def in_words(dataset: str, model: str, rows: list[dict]) -> str:
+    """What was found of one network."""
+    plain, shuffled = of_way(rows, NONE), of_way(rows, CSVAR)
+    if not plain:
+        return "not run yet."
+    share = together([best_accuracy(row) for row in plain])
+    undefended = f"right on {share.mean:.1%} of test images undefended"
+    if not learned(dataset, rows):
+        return f"{undefended}; it hardly learned, and so ranks no defenses."
+    if not shuffled:
+        return f"{undefended}; CSVAR was not run yet."
+    costs = [cost(dataset, model, way, rows) for way in (CSVAR, NOISE) if of_way(rows, way)]
+    return f"{undefended}; {'; '.join(costs)}. {leaks(rows)}"
+
+
+def cost(dataset: str, model: str, way: str, rows: list[dict]) -> str:
+    """How many points of accuracy a defense costs, beside what was published."""
+    lost = judged(Claim("", (NONE, way), best_accuracy), rows).steps[0].difference
+    said = published_cost(dataset, model, way)
+    return f"{WORDS[way]} costs {points(lost)} points of accuracy (published: {100 * said:.1f})"
+
+
+def points(value: Interval) -> str:
+    """A difference of shares in points of a hundred."""
+    return f"{100 * value.mean:.1f} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
+
+
+def leaks(rows: list[dict]) -> str:
+    """How well members are told, undefended, defended, and undefended but cut short."""
+    areas = {way: together(list(map(worst_area(LOSS), of_way(rows, way)))).mean for way in WORDS if of_way(rows, way)}
+    raw = together(list(map(area(LOSS, CLEAN), of_way(rows, CSVAR)))).mean
+    told_by = ", ".join(f"{areas[way]:.3f} {WORDS[way]}" for way in areas)
+    words = f"Members are told with AUC {told_by} ({raw:.3f} if asked with raw images only)"
+    as_good = matched(rows)
+    if not as_good:
+        return f"{words}."
+    pairs = [(worst_area(LOSS)(row), most_told(plain, at)) for plain, at, row in as_good]
+    stopped, more = together([two for _, two in pairs]).mean, gap(pairs)
+    rounds = ", ".join(str(at) for _, at, _ in as_good)
+    return (
+        f"{words}; vanilla training stopped once it is as accurate as CSVAR (round {rounds}) has {stopped:.3f}, CSVAR "
+        f"minus that {estimate(more)}."
+    )
+
+
+def estimate(value: Interval) -> str:
+    """A difference with its interval."""
+    return f"{value.mean:+.3f} [{value.low:+.3f}, {value.high:+.3f}]"
