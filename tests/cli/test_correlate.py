@@ -67,6 +67,8 @@ def test_tables_and_studies_are_not_mixed(voted, tmp_path):
         invoke(voted, tmp_path)
     with pytest.raises(GlasshouseError, match="a table holds those of people"):
         invoke(voted, "--judges", "classifier")
+    with pytest.raises(GlasshouseError, match="a table holds answers alone"):
+        invoke(voted, "--forced")
 
 
 def test_answers_are_no_metrics(voted):

@@ -35,6 +35,14 @@ def test_moves_the_right_way_under_growing_noise(name, photos, rng):
 
 
 @pytest.mark.parametrize("name", SINGLE)
+def test_images_from_numpy_have_double_precision_and_the_same_value(name, photos):
+    metric, guess = metric_or_skip(name), photos.flip(0)
+    torch.testing.assert_close(
+        metric(photos.double(), guess.double()).float(), metric(photos, guess).float(), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", SINGLE)
 def test_one_value_per_image_whatever_the_batch(name, photos, rng):
     metric = metric_or_skip(name)
     guess = torch.rand(photos.shape, generator=rng)

@@ -23,6 +23,13 @@ def test_inside_a_module_that_is_trained_nothing_changes(tmp_path, photos):
     assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
+def test_images_of_another_precision_are_taken(photos):
+    metric = SemSimMetric(reduction="none")
+    metric.update(photos, photos.flip(0))
+    metric.update(photos.double(), photos.flip(0).double())
+    assert torch.equal(*metric.compute().chunk(2))
+
+
 def test_what_becomes_of_one_metric_is_nobody_elses():
     metric = SemSimMetric().set_dtype(torch.float64)
     assert metric.network.calibration.dtype == torch.float64

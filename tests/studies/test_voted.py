@@ -175,6 +175,30 @@ def test_a_study_that_is_named_twice_or_copied_counts_once(by_people, tmp_path):
     assert all(len(guess.hits) == 4 for guess in read([by_people, copy], "human").guesses)
 
 
+def test_what_people_would_have_chosen_stands_in_for_none_where_asked_for(tmp_path):
+    """One who gives up soon sees as much as the others: the forced choices say so."""
+    study = make_study(tmp_path / "study")
+    votes = Votes(study / DATABASE_FILE)
+    prepare(study, votes, Questions())
+    (voter,) = enrol(votes, [Voter("cautious", "human")]).values()
+    votes.record(
+        Vote(item.id, voter, None, forced=item.truth) if item.place % 2 else Vote(item.id, voter, item.truth)
+        for item in votes.items()
+    )
+    votes.close()
+    assert {guess.share for guess in read([study], "human").guesses} == {0.0, 1.0}
+    assert {guess.share for guess in read([study], "human", forced=True).guesses} == {1.0}
+
+
+def test_a_data_set_is_familiar_at_any_size_and_another_part_of_it_is_not(by_people, monkeypatch):
+    monkeypatch.setattr(voted, "notes", lambda file: {"datasets": "nowhere.npz:size=64, faces:split=train"})
+    found = correlate([by_people], metrics=("semsim",))
+    assert found.familiar == ("nowhere.npz",)
+    assert any("SemSim learned from nowhere.npz" in line for line in found.remarks())
+    monkeypatch.setattr(voted, "notes", lambda file: {"datasets": "nowhere.npz:split=train"})
+    assert correlate([by_people], metrics=("semsim",)).familiar == ()
+
+
 def test_a_study_without_votes_of_the_kind_is_named(by_people, studies):
     with pytest.raises(DataError, match=r"no human votes .*first.npz"):
         correlate([by_people, studies[0]], metrics=("psnr",))

@@ -27,6 +27,9 @@ def correlate(
     judges: Annotated[
         str | None, typer.Option(help="whose votes in studies: human or classifier [default: people's if any]")
     ] = None,
+    forced: Annotated[
+        bool, typer.Option("--forced", help='take what people would have chosen where they said "none"')
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="directory for correlation.json and the pictures")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print what was found as JSON")] = False,
 ) -> None:
@@ -38,7 +41,7 @@ def correlate(
     """
     from glasshouse.files import write_atomic
 
-    seen = _found(sources, listed(metrics), judge, judges)
+    seen = _found(sources, listed(metrics), judge, judges, forced)
     whose = "people" if seen.kind == "human" else "classifiers"
     text = json.dumps(seen.to_json() | {"judges": whose}, indent=1, allow_nan=False)
     if out is not None:
@@ -52,7 +55,7 @@ def correlate(
         _show(whose, seen, out)
 
 
-def _found(sources: Sequence[Path], metrics: Sequence[str], judge: str, judges: str | None) -> Voted:
+def _found(sources: Sequence[Path], metrics: Sequence[str], judge: str, judges: str | None, forced: bool) -> Voted:
     """What the votes of studies, or of a table, say."""
     from glasshouse.cli.screen import counting
     from glasshouse.errors import SettingError
@@ -60,11 +63,15 @@ def _found(sources: Sequence[Path], metrics: Sequence[str], judge: str, judges: 
 
     if all(source.is_dir() for source in sources):
         with counting("measuring", "metrics") as advance:
-            return voted.correlate(sources, metrics=metrics, judge=judge, judges=kind(judges), progress=advance)
+            return voted.correlate(
+                sources, metrics=metrics, judge=judge, judges=kind(judges), forced=forced, progress=advance
+            )
     if len(sources) > 1:
         raise SettingError("Give one table of votes, or any number of studies.")
     if judges is not None:
         raise SettingError("--judges chooses among the votes of studies: a table holds those of people.")
+    if forced:
+        raise SettingError('--forced reads what was chosen beside "none" in studies: a table holds answers alone.')
     return voted.Voted("human", correlation.correlate(sources[0], metrics=metrics, judge=judge), {})
 
 

@@ -78,8 +78,9 @@ def through(
 ) -> Tensor:
     """Distances (N,) of pairs through the eyes of a network, so many at once: on its device, and then on the CPU."""
     checks.colours(truth)
+    precision = next(network.parameters()).dtype
     with devices.placed(network) as device:
-        pairs = zip(truth.split(at_once), guess.split(at_once), strict=True)
+        pairs = zip(*(images.to(precision).split(at_once) for images in (truth, guess)), strict=True)
         return torch.cat([distances(first.to(device), second.to(device)).cpu() for first, second in pairs])
 
 

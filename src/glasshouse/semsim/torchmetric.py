@@ -59,8 +59,9 @@ class SemSimMetric(Metric):
         """Take in some more pairs (N, C, H, W) in [0, 1]."""
         checks.pairs(truth, guess)
         checks.colours(truth)
+        precision = next(self.network.parameters()).dtype
         with torch.no_grad():
-            chunks = zip(truth.split(AT_ONCE), guess.split(AT_ONCE), strict=True)
+            chunks = zip(*(images.to(precision).split(AT_ONCE) for images in (truth, guess)), strict=True)
             distances = torch.cat([self.network.distances(first, second) for first, second in chunks])
         if self.reduction == "none":
             self.values.append(distances)

@@ -124,12 +124,15 @@ def kind_of(studies: Sequence[Path], asked: Kind | None) -> Kind:
     raise _silent("human or classifier", studies)
 
 
-def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = None) -> Judgements:
+def read(
+    studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = None, *, forced: bool = False
+) -> Judgements:
     """The judgements of one kind in some studies; kinds are never mixed.
 
     ``voters`` are the names of those who count, where not all do; of classifiers they are makes, and of judges of one
     make the newest has the vote. Of several tasks that counts which was answered most often, for to guess right is
-    not equally easy in all of them. What several studies hold, as copies do, counts once.
+    not equally easy in all of them. What several studies hold, as copies do, counts once. ``forced`` choices stand in
+    for "none" where asked for.
     """
     originals: list[Original] = []
     guesses: dict[tuple[int, str, str], Guess] = {}
@@ -138,7 +141,7 @@ def read(studies: Sequence[Path], kind: Kind, voters: Collection[str] | None = N
     task = _most_answered([(items, given) for _, items, given in found])
     for study, items, given in found:
         pictures = _Pictures(study, items)
-        for item, cast in _judged(items, given):
+        for item, cast in _judged(items, given, forced):
             original = pictures.original(item)
             if original is None or item.task != task:
                 continue
@@ -215,7 +218,7 @@ def _votes(study: Path, kind: Kind, voters: Collection[str] | None = None) -> tu
         votes.close()
 
 
-def _judged(items: Sequence[Item], given: Sequence[tuple[str, Vote]]) -> Iterator[tuple[Item, _Cast]]:
+def _judged(items: Sequence[Item], given: Sequence[tuple[str, Vote]], forced: bool) -> Iterator[tuple[Item, _Cast]]:
     """The items with pictures that have votes, and these votes, each held against its reference."""
     by_item: dict[str, list[tuple[str, Vote]]] = {}
     for name, vote in given:
@@ -228,7 +231,7 @@ def _judged(items: Sequence[Item], given: Sequence[tuple[str, Vote]]) -> Iterato
             yield (
                 item,
                 _Cast(
-                    {name: matches(item, vote.answer, reference) for name, vote in cast},
+                    {name: matches(item, vote.choice if forced else vote.answer, reference) for name, vote in cast},
                     {name: vote.grade for name, vote in cast if vote.grade is not None},
                 ),
             )

@@ -44,15 +44,21 @@ class Voted:
     found: Correlation
     missing: Mapping[str, str]
     familiar: tuple[str, ...] = ()
+    forced: bool = False
 
     def remarks(self) -> list[str]:
         """What a reader must know beside the numbers."""
         known = f"SemSim learned from {', '.join(self.familiar)}: there it has an advantage."
-        return [*([known] if self.familiar else []), *(f"Without {name}: {why}." for name, why in self.missing.items())]
+        return [
+            *(['What people would have chosen stands in for their "none".'] if self.forced else []),
+            *([known] if self.familiar else []),
+            *(f"Without {name}: {why}." for name, why in self.missing.items()),
+        ]
 
     def to_json(self) -> JSON:
         """What ``--json`` prints."""
-        return self.found.to_json() | {"missing": dict(self.missing), "semsim_learned_from": list(self.familiar)}
+        known = {"missing": dict(self.missing), "semsim_learned_from": list(self.familiar), "forced": self.forced}
+        return self.found.to_json() | known
 
 
 def correlate(
@@ -61,15 +67,17 @@ def correlate(
     metrics: Sequence[str] = (),
     judge: str = "majority",
     judges: Kind | None = None,
+    forced: bool = False,
     progress: RunProgress = lambda done, total: None,
 ) -> Voted:
     """Hold metrics against the votes in studies; without ``metrics``, the usual ones and the shipped SemSim.
 
     ``judges`` says whose votes: by default people's where there are any, else those of the classifiers that taught
-    SemSim nothing. Degraded copies, which no attack made, are left out.
+    SemSim nothing. ``forced`` takes what they would have chosen beside a "none": how soon one gives up differs from
+    person to person. Degraded copies, which no attack made, are left out.
     """
     checks.one_of("judge", judge, JUDGES)
-    judgements = by_testers(studies, kind_of(studies, judges))
+    judgements = by_testers(studies, kind_of(studies, judges), forced=forced)
     people = judged_by(judgements, judge)
     missing: dict[str, str] = {}
     with one_thread():
@@ -85,23 +93,29 @@ def correlate(
         images=len(judgements.guesses),
         leaks={name: create(name).leaks_when for name in values},
     )
-    return Voted(judgements.kind, found, missing, _familiar(judgements, values))
+    return Voted(judgements.kind, found, missing, _familiar(judgements, values), forced)
 
 
 def _familiar(judgements: Judgements, names: Iterable[str]) -> tuple[str, ...]:
-    """The data sets that a SemSim among some metrics learned from."""
+    """The data sets that a SemSim among some metrics learned from, at whatever size."""
     taught = {
-        name
+        _part(name)
         for metric in map(create, names)
         if isinstance(metric, SemSim)
         for name in notes(metric.path).get("datasets", "").split(", ")
     }
-    return tuple(name for name in judgements.datasets if name in taught)
+    return tuple(name for name in judgements.datasets if _part(name) in taught)
 
 
-def by_testers(studies: Sequence[Path], kind: Kind) -> Judgements:
+def _part(dataset: str) -> tuple[str, ...]:
+    """Which images a data set's SPEC means, however it shows them: its name and, where it says so, its part."""
+    name, _, settings = dataset.partition(":")
+    return name, *(one for one in settings.split(",") if one.startswith("split="))
+
+
+def by_testers(studies: Sequence[Path], kind: Kind, *, forced: bool = False) -> Judgements:
     """What attacks made, with the votes of one kind that may test: of classifiers those that never teach."""
-    found = read(studies, kind, None if kind == "human" else TESTERS).only(lambda guess: guess.attacked)
+    found = read(studies, kind, None if kind == "human" else TESTERS, forced=forced).only(lambda guess: guess.attacked)
     silent = [str(study) for study in studies if all(guess.study != study for guess in found.guesses)]
     if silent:
         raise DataError(
