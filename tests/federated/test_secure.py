@@ -10,16 +10,18 @@ import torch
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
 
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.common import ndarray_to_bytes
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
 
 from glasshouse.errors import ModelError, SettingError
 from glasshouse.federated import Federation, apps
+from glasshouse.federated.masks import Asked, check_asked, check_range
 from glasshouse.federated.records import Ledger
 from glasshouse.federated.run import begun
-from glasshouse.federated.secure import check_asked, check_range
 
 MODULUS = 2**32
+ME = Asked(node=1, limit=8.0)
 STEP = 16 / 2**22  # a weight changes by multiples of this
 
 
@@ -85,6 +87,65 @@ def test_a_client_that_drops_out_does_not_stop_the_round(small, secure, carry_ou
         assert torch.allclose(value, mean, atol=2 * STEP)
 
 
+@pytest.mark.parametrize("stage", Stage.all())
+def test_in_no_stage_does_one_client_stop_four(stage, small, secure, carry_out, tmp_path):
+    four = {"rounds": 1, "clients": 4}
+    masked = carry_out(dataclasses.replace(secure, **four), tmp_path / "a", tamper=dropping(1, stage))
+    (facts,) = masked.finished()
+    heard = [0, 1, 2, 3] if stage == Stage.UNMASK else [0, 2, 3]  # who leaves last has sent all it had
+    assert [one.client for one in facts.heard] == heard
+    plain = carry_out(dataclasses.replace(small, **four), tmp_path / "b")
+    for name, value in masked.sent(1).items():
+        mean = torch.stack([plain.seen(0, client)[name] for client in heard]).mean(0)
+        assert torch.allclose(value, mean, atol=2 * STEP)
+
+
+def broken(stage: str, **values):
+    """Client 1 replies something else in one stage."""
+
+    def tamper(number, asked, reply):
+        configs = asked.content.config_records.get(RECORD_KEY_CONFIGS, {})
+        if number == 1 and configs.get(Key.STAGE) == stage:
+            reply.content.config_records[RECORD_KEY_CONFIGS] = ConfigRecord(values)
+        return reply
+
+    return tamper
+
+
+@pytest.mark.parametrize(
+    ("stage", "values"),
+    [
+        (Stage.SETUP, {Key.PUBLIC_KEY_1: b""}),
+        (Stage.SHARE_KEYS, {Key.DESTINATION_LIST: [1], Key.CIPHERTEXT_LIST: [b"", b""]}),
+        (Stage.SHARE_KEYS, {}),
+        (Stage.COLLECT_MASKED_VECTORS, {Key.MASKED_PARAMETERS: [b"no array"]}),
+        (Stage.COLLECT_MASKED_VECTORS, {Key.MASKED_PARAMETERS: [ndarray_to_bytes(np.zeros(1))]}),
+        (Stage.UNMASK, {Key.NODE_ID_LIST: [77], Key.SHARE_LIST: [b"share"]}),
+    ],
+)
+def test_replies_that_make_no_sense_cost_the_sender_alone(stage, values, secure, carry_out, tmp_path):
+    plan = dataclasses.replace(secure, rounds=1, clients=4)
+    (facts,) = carry_out(plan, tmp_path, tamper=broken(stage, **values)).finished()
+    assert {0, 2, 3} <= {one.client for one in facts.heard}
+    if stage != Stage.UNMASK:
+        (fault,) = facts.faults
+        assert fault.client == "client 1"
+        assert "sent what secure aggregation cannot use" in fault.reason
+
+
+def test_shares_that_lie_void_the_round_and_not_the_federation(secure, carry_out, tmp_path):
+    def lie(number, asked, reply):
+        configs = asked.content.config_records.get(RECORD_KEY_CONFIGS, {})
+        if number == 1 and configs.get(Key.STAGE) == Stage.UNMASK:
+            told = reply.content.config_records[RECORD_KEY_CONFIGS]
+            told[Key.SHARE_LIST] = [b"lie" for _ in told[Key.SHARE_LIST]]
+        return reply
+
+    (facts,) = carry_out(dataclasses.replace(secure, rounds=1), tmp_path, tamper=lie).finished()
+    assert facts.heard == ()
+    assert all("could not be unmasked" in one.reason for one in facts.faults)
+
+
 def test_too_few_left_and_the_model_stays(secure, carry_out, tmp_path):
     def fail(number, asked, reply):
         for client in (0, 1):
@@ -118,20 +179,49 @@ def test_ranges():
     [
         ({Key.SAMPLE_NUMBER: 2}, "would add up 2 clients"),
         ({Key.THRESHOLD: 2, Key.SHARE_NUMBER: 4}, "would unmask with 2 of 4 shares"),
+        ({Key.MOD_RANGE: 2}, "mod_range 2, .* hide nothing"),  # masks of zeros
+        ({Key.TARGET_RANGE: 1}, "target_range 1, "),
+        ({Key.CLIPPING_RANGE: 1e-9}, "clipping_range 1e-09, "),
     ],
 )
 def test_a_client_refuses_a_server_that_would_unmask_it(changes, match):
-    usual = {Key.STAGE: Stage.SETUP, Key.SAMPLE_NUMBER: 4, Key.SHARE_NUMBER: 4, Key.THRESHOLD: 3}
-    check_asked(usual)
+    usual = {
+        Key.STAGE: Stage.SETUP,
+        Key.SAMPLE_NUMBER: 4,
+        Key.SHARE_NUMBER: 4,
+        Key.THRESHOLD: 3,
+        Key.MOD_RANGE: MODULUS,
+        Key.TARGET_RANGE: 2**22,
+        Key.CLIPPING_RANGE: 8.0,
+    }
+    check_asked(usual, ME)
     with pytest.raises(SettingError, match=match):
-        check_asked({**usual, **changes})
+        check_asked({**usual, **changes}, ME)
 
 
 def test_a_client_takes_both_masks_off_nobody():
     asked = {Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: [1, 2], Key.DEAD_NODE_ID_LIST: [3]}
-    check_asked(asked)
+    check_asked(asked, ME)
     with pytest.raises(SettingError, match="present and gone"):
-        check_asked({**asked, Key.DEAD_NODE_ID_LIST: [1]})
+        check_asked({**asked, Key.DEAD_NODE_ID_LIST: [1]}, ME)
+    with pytest.raises(SettingError, match="calls this client gone"):
+        check_asked({**asked, Key.ACTIVE_NODE_ID_LIST: [2, 4]}, ME)
+
+
+def test_a_client_counts_the_keys_itself():
+    keys = {str(node): [b"", b""] for node in range(3)}
+    check_asked({Key.STAGE: Stage.SHARE_KEYS, **keys}, ME)
+    with pytest.raises(SettingError, match="has keys of 2 clients"):
+        check_asked({Key.STAGE: Stage.SHARE_KEYS, **{node: keys[node] for node in ("0", "1")}}, ME)
+
+
+def test_no_other_type_of_message_goes_round_the_masks(secure, tmp_path):
+    """Flower hands 'train.default' to the same function, and its SecAgg+ takes it for no message of its own."""
+    app = apps.client_app(apps.simulated(secure, None, tmp_path))
+    content = RecordDict({RECORD_KEY_CONFIGS: ConfigRecord({Key.STAGE: Stage.SETUP})})
+    message = Message(content, dst_node_id=1000, message_type="train.default")
+    with pytest.raises(SettingError, match="asks for weights in the open"):
+        app(message, Context(1, 1000, {"partition-id": 0}, RecordDict(), {}))
 
 
 def test_a_client_whose_plan_is_secure_sends_nothing_in_the_open(small, secure, local_grid, tmp_path):

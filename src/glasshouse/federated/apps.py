@@ -19,6 +19,7 @@ from glasshouse.federated.clients import Member, Trained, Weights, network, trai
 from glasshouse.federated.grid import WatchedGrid
 from glasshouse.federated.holdings import Holding, dealt
 from glasshouse.federated.host import Host
+from glasshouse.federated.masks import masked
 from glasshouse.federated.messages import (
     ARRAYS,
     CLASS_NAMES,
@@ -34,7 +35,7 @@ from glasshouse.federated.messages import (
     to_reply,
 )
 from glasshouse.federated.plan import Federation
-from glasshouse.federated.secure import SecureFedAvg, masked
+from glasshouse.federated.secure import SecureFedAvg
 from glasshouse.federated.strategy import RecordedFedAvg
 
 ANSWERED = "glasshouse.answered"
@@ -89,7 +90,7 @@ def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
         metrics = MetricRecord({CLIENT: one.member.number, EXAMPLES: len(holding)})
         return Message(RecordDict({METRICS: metrics}), reply_to=message)
 
-    @app.train(mods=[masked(lambda context: introduce(context).plan.secure_aggregation), *mods])
+    @app.train(mods=[masked(lambda context: introduce(context).plan), *mods])
     def train(message: Message, context: Context) -> Message:
         """Train for one round."""
         one = introduce(context)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from flwr.app import Message, RecordDict
+from flwr.app import Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
@@ -16,8 +17,17 @@ from glasshouse.errors import StudyError
 ASK_EVERY = 0.1  # seconds; Flower's own grids wait up to three between questions
 
 
+#: Says of a question and its reply what is wrong with the reply, or nothing.
+Vet = Callable[[Message, Message], str]
+
+
+def nothing_wrong(asked: Message, reply: Message) -> str:
+    """Take every reply."""
+    return ""
+
+
 class WatchedGrid(Grid):
-    """Passes everything on to another grid.
+    """Passes everything on to another grid, but for replies that ``vet`` finds something wrong with.
 
     ``replies`` are those of the last question; ``bytes_sent`` and ``errors`` count from when they were forgotten.
     """
@@ -26,6 +36,7 @@ class WatchedGrid(Grid):
         self.grid = grid
         self.stopping = stopping
         self.replies: list[Message] = []
+        self.vet: Vet = nothing_wrong
         self.forget()
 
     def forget(self) -> None:
@@ -71,16 +82,26 @@ class WatchedGrid(Grid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages and wait for their replies until all are there or the time is up."""
-        open_ids = set(self.push_messages(messages))
+        given = list(messages)
+        waiting = dict(zip(self.push_messages(given), given, strict=True))
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
         self.replies = []
-        while open_ids and time.monotonic() < deadline:
-            for reply in self.pull_messages(open_ids):
-                open_ids.discard(reply.metadata.reply_to_message_id)
-                self.replies.append(reply)
-            if open_ids:
+        while waiting and time.monotonic() < deadline:
+            for reply in self.pull_messages(set(waiting)):
+                asked = waiting.pop(reply.metadata.reply_to_message_id)
+                self.replies.append(self._vetted(asked, reply))
+            if waiting:
                 self.pause()
         return self.replies
+
+    def _vetted(self, asked: Message, reply: Message) -> Message:
+        """A reply, or in its place an error that says what is wrong with it."""
+        problem = self.vet(asked, reply)
+        if not problem:
+            return reply
+        refused = Message(Error(ErrorCode.UNKNOWN, f"Message: {problem}"), reply_to=asked)
+        self.errors.append(refused)
+        return refused
 
     def pause(self) -> None:
         """Wait a little; an interrupted run ends here."""

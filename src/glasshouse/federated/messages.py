@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.common import Parameters, parameters_to_ndarrays
 from torch import Tensor
 
 from glasshouse.errors import StudyError
@@ -26,7 +28,7 @@ CLIENT = "client"
 LOSS = "loss"
 
 #: What Flower raises where an array is not one.
-BROKEN = (ValueError, TypeError, KeyError, EOFError, OSError, RuntimeError)
+BROKEN = (ValueError, TypeError, KeyError, EOFError, OSError, RuntimeError, MemoryError, ArithmeticError)
 
 
 def to_record(weights: Weights) -> ArrayRecord:
@@ -37,6 +39,12 @@ def to_record(weights: Weights) -> ArrayRecord:
 def from_record(record: Mapping[str, Array]) -> dict[str, Tensor]:
     """Named tensors as Flower sent them."""
     return {name: torch.from_numpy(array.numpy().copy()) for name, array in record.items()}
+
+
+def tensors(names: Sequence[str], parameters: Parameters) -> dict[str, Tensor]:
+    """Named tensors as Flower's older interface sends them."""
+    found = [torch.from_numpy(np.array(one)) for one in parameters_to_ndarrays(parameters)]
+    return dict(zip(names, found, strict=True))
 
 
 def instructions(class_names: Sequence[str], first: int) -> ConfigRecord:
