@@ -90,8 +90,9 @@ def read(path: Path, kind: type[PlanT], *, schema: int) -> Written[PlanT]:
     for key, value in found.items():
         if key not in known:
             raise _error(path, text, UnknownNameError("setting", key, known), key)
-        if not _fits(value, hints[key]):
-            raise _error(path, text, f"{key} = {value!r} has the wrong type: write {_in_words(hints[key])}.", key)
+        problem = wrong_type(key, value, hints[key])
+        if problem:
+            raise _error(path, text, problem, key)
     settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
     try:
         return Written(path, text, kind(**settings))
@@ -160,6 +161,11 @@ def _in_words(hint: Any) -> str:
     if get_origin(hint) is tuple:
         return "a list of whole numbers" if get_args(hint)[0] is int else "a list of texts in quotes"
     return " or ".join(WORDS[kind] for kind in _kinds(hint))
+
+
+def wrong_type(key: str, value: object, hint: Any) -> str:
+    """What to write instead of a value that does not have the type of its setting, or nothing."""
+    return "" if _fits(value, hint) else f"{key} = {value!r} has the wrong type: write {_in_words(hint)}."
 
 
 def _fits(value: object, hint: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -86,6 +87,13 @@ def test_dp_sgd_promises_for_all_rounds(small, holding, begun):
     assert client.poisson
 
 
+def test_behind_a_promise_the_loss_stays_at_home(small, holding, begun):
+    pytest.importorskip("opacus", reason="Opacus is not installed: pip install 'glasshouse[dp]'")
+    plan = dataclasses.replace(small, defense="dp_sgd:epsilon=8", rounds=1, batch=40)
+    assert math.isnan(train_round(plan, holding, Member.simulated(0, 0), 0, begun).loss)
+    assert math.isfinite(train_round(small, holding, Member.simulated(0, 0), 0, begun).loss)
+
+
 def test_a_gradient_defense_acts_on_what_the_round_changed(small, holding, begun):
     member = Member.simulated(0, 0)
     plain = train_round(small, holding, member, 0, begun).weights
@@ -101,6 +109,15 @@ def test_secrets_decide_and_stay_secret():
     member = Member(0, b"s" * 32)
     assert member.seed("key") == Member(0, b"s" * 32).seed("key")
     assert len({member.seed("key"), member.seed("order", 0), Member(0, b"t" * 32).seed("key")}) == 3
+
+
+def test_a_real_client_draws_from_more_than_a_seed_of_torch_holds():
+    real, again = (Member(0, b"s" * 32, fresh=True) for _ in range(2))
+    assert torch.equal(*(torch.rand(4, generator=one.generator("key")) for one in (real, again)))
+    words = real.generator("key").get_state()
+    assert not torch.equal(words, torch.Generator().manual_seed(real.seed("key")).get_state())
+    drawn = [torch.rand(4, generator=real.generator_once("defense", 0)) for _ in range(2)]
+    assert not torch.equal(*drawn)
 
 
 @pytest.mark.parametrize("fresh", [False, True])

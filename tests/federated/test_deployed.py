@@ -48,6 +48,9 @@ def test_plans_from_a_run_configuration():
     assert plan_of({"local-epochs": 3, "lr": 1, "test": "", "out": "/x"}) == Federation(local_epochs=3, lr=1.0)
     with pytest.raises(UnknownNameError, match="Did you mean 'rounds'"):
         plan_of({"round": 3})
+    for config in ({"rounds": "3"}, {"lr": "fast"}, {"secure-aggregation": 1}):
+        with pytest.raises(SettingError, match=f"{min(config)} = .* has the wrong type: write "):
+            plan_of(config)
 
 
 def node(**config) -> Context:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import math
 import re
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ import torch
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
 
-from flwr.app import Array, Error, Message, MetricRecord
+from flwr.app import Array, Context, Error, Message, MetricRecord, RecordDict
 
 from glasshouse.errors import StudyError
 from glasshouse.federated import apps
@@ -127,6 +130,14 @@ def damaged(asked, reply):
     return reply
 
 
+def vast(asked, reply):
+    """A head that promises more numbers than there is memory for."""
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f4", "fortran_order": False, "shape": (10**15,)})
+    reply.content["arrays"]["std"] = Array("float32", (10**15,), "numpy.ndarray", head.getvalue())
+    return reply
+
+
 FAILING = {
     "raised": (
         spoiled(lambda asked, reply: Message(Error(1, "X Message: out of memory'>"), reply_to=asked)),
@@ -136,6 +147,7 @@ FAILING = {
     "shape": (with_array("network.3.bias", [1.0]), r"shape \(1,\) instead of \(10,\)"),
     "extra": (with_array("more", [1.0]), "have the extra 'more'"),
     "damaged": (spoiled(damaged), "cannot be read"),
+    "vast": (spoiled(vast), "cannot be read"),
     "weight": (with_metrics(**{"num-examples": 10**9, "loss": 0.0}), "trained on 1000000000 images, but has 40"),
     "told": (with_metrics(**{"num-examples": 40, "name": 1}), "told name, num-examples instead of loss"),
 }
@@ -153,6 +165,49 @@ def test_a_round_goes_on_without_a_client_that_fails(small, carry_out, tmp_path,
     both = [rounds.seen(0, client) for client in (0, 2)]
     for name, value in rounds.sent(1).items():
         assert torch.allclose(value, (both[0][name] + both[1][name]) / 2, atol=1e-6)
+
+
+def test_a_loss_that_is_no_number_spoils_nothing(small, carry_out, tmp_path):
+    plan = dataclasses.replace(small, rounds=1)
+    (facts,) = carry_out(plan, tmp_path, tamper=with_metrics(**{"num-examples": 40, "loss": [1.0, 2.0]})).finished()
+    assert [math.isnan(one.loss) for one in facts.heard] == [False, True, False]
+
+
+def test_a_client_that_starts_again_is_another_node_and_takes_part(small, local_grid, finished, tmp_path):
+    def restart(client, asked, reply):
+        if client == 1 and asked.metadata.message_type == "train" and 1001 in grid.contexts:
+            grid.contexts[2001] = Context(1, 2001, {"partition-id": 1}, RecordDict(), {})
+            del grid.contexts[1001]
+        return reply
+
+    grid = local_grid(apps.client_app(apps.simulated(small, None, tmp_path)), 3, tamper=restart)
+    host = Host.prepare(small, tmp_path)
+    apps.server_app(lambda context: host)(grid, None)
+    assert same(host.ledger, finished)
+    assert [facts.faults for facts in host.ledger.finished()] == [(), ()]
+
+
+@pytest.mark.parametrize("gone", [(1001,), (1000, 1001, 1002)])
+def test_who_has_left_is_named_and_rounds_without_clients_are_not_carried_out(gone, small, local_grid, tmp_path):
+    trained = []
+
+    def leave(client, asked, reply):
+        trained.extend([client] if asked.metadata.message_type == "train" else [])
+        if len(trained) == 3:
+            for node in gone:
+                grid.contexts.pop(node, None)
+        return reply
+
+    plan = dataclasses.replace(small, timeout=1)
+    grid = local_grid(apps.client_app(apps.simulated(plan, None, tmp_path)), 3, tamper=leave)
+    host = Host.prepare(plan, tmp_path)
+    with pytest.raises(StudyError, match="No client is there") if len(gone) == 3 else nullcontext():
+        apps.server_app(lambda context: host)(grid, None)
+    first, *others = host.ledger.finished()
+    assert first.faults == ()
+    assert [[(one.client, one.reason) for one in facts.faults] for facts in others] == (
+        [] if len(gone) == 3 else [[("client 1", "has left")]]
+    )
 
 
 def test_a_client_that_is_late_is_left_out(small, carry_out, tmp_path):

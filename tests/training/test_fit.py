@@ -71,3 +71,10 @@ def test_augmented_images_are_shifted_copies(rng):
 def test_bad_recipes():
     with pytest.raises(SettingError, match="epochs=0"):
         Recipe(epochs=0)
+
+
+def test_steps_are_those_that_are_taken():
+    """A last batch of one image is left out where batches are dealt, and may be drawn where they are drawn."""
+    recipe = Recipe(epochs=2, batch=16)
+    assert [recipe.steps(count, drawn=False) for count in (1, 16, 17, 18, 33)] == [2, 2, 2, 4, 4]
+    assert recipe.steps(17) == 4

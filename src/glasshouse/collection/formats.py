@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from glasshouse.data.images import MAX_PIXELS, read_image
+from glasshouse.data.npz import UNREADABLE
 from glasshouse.errors import DataError
 from glasshouse.files import write_atomic
 
@@ -115,7 +115,7 @@ class Npz(Format):
                 if archive["ids"].tolist() != identities:
                     raise DataError(f"{file} holds other images than the manifest says: protect the data set again.")
                 yield from archive["images"]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except (*UNREADABLE, KeyError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"{directory / file} cannot be read ({error}): protect the data set again.") from error

@@ -13,6 +13,7 @@ from torch import Tensor
 from glasshouse.collection.manifest import NAME, Manifest
 from glasshouse.collection.protect import EXTRAS, read_version
 from glasshouse.data.base import Split
+from glasshouse.data.npz import UNREADABLE
 from glasshouse.errors import DataError
 from glasshouse.functional.layout import planar
 from glasshouse.types import ImageSpec
@@ -91,7 +92,7 @@ def _of_archive(directory: Path, named: list[str], split: Split) -> Named:
             )
         labels = tuple(int(held[int(one.partition("/")[2])]) for one in ids)
         names = tuple(str(one) for one in classes)
-    except (OSError, ValueError, KeyError, IndexError, EOFError) as error:
+    except (*UNREADABLE, KeyError, IndexError, TypeError) as error:
         raise DataError(
             f"{path} does not give the labels of the {split} images ({error}): protect an .npz file with y_{split}."
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from glasshouse.defenses import DefendedClient, Defense
 from glasshouse.errors import ModelError
 from glasshouse.federated.holdings import Holding
 from glasshouse.federated.plan import Federation
+from glasshouse.functional.generators import secret_generator
 from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
 from glasshouse.training import Samples, fit
@@ -48,8 +50,14 @@ class Member:
         return int.from_bytes(digest, "big") >> 1
 
     def generator(self, *facts: object) -> torch.Generator:
-        """A generator for one purpose."""
-        return torch.Generator().manual_seed(self.seed(*facts))
+        """A generator for one purpose; of a real client none of the 32 bits that a seed of torch's comes down to."""
+        if not self.fresh:
+            return torch.Generator().manual_seed(self.seed(*facts))
+        return secret_generator(hashlib.blake2b(repr(facts).encode(), key=self.secret).digest())
+
+    def generator_once(self, *facts: object) -> torch.Generator:
+        """A generator for one purpose and one time alone; in a simulation it is the same again."""
+        return self.generator(*facts, secrets.token_bytes(32)) if self.fresh else self.generator(*facts)
 
     def once(self, *facts: object) -> int:
         """A seed for one purpose and one time alone; in a simulation it is the same again."""
@@ -70,8 +78,7 @@ class RoundClient(DefendedClient):
 
     def __init__(self, plan: Federation, holding: Holding, member: Member, number: int) -> None:
         guard = defenses.create(plan.defense).with_key(member.generator("key"))
-        noise = torch.Generator().manual_seed(member.once("defense", number))
-        super().__init__(guard, noise, epoch=number * plan.local_epochs)
+        super().__init__(guard, member.generator_once("defense", number), epoch=number * plan.local_epochs)
         self.holding = holding
         self.number = number
         self.first = self.epoch
@@ -152,7 +159,8 @@ def train(plan: Federation, client: RoundClient, member: Member, received: Weigh
         torch.manual_seed(member.once("dropout", client.number))
         every = list(model.parameters())  # also what the server will send anew: a client does not know
         loss = fit(model, samples.images, samples.targets, recipe, client=client, decay_at=(), learning=every)
-    return Trained(_shared(model, received, client), len(client.holding), loss)
+    promised = bool(client.defense.promise)  # about all that leaves the client, and nothing hides its loss
+    return Trained(_shared(model, received, client), len(client.holding), math.nan if promised else loss)
 
 
 def _shared(model: nn.Module, received: Weights, client: RoundClient) -> Weights:

@@ -24,6 +24,7 @@ from glasshouse.federated.clients import Member
 from glasshouse.federated.holdings import owned
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.run import begun, write_down
+from glasshouse.plans import wrong_type
 
 OUT = "out"
 OWN = ("partition-id", "data", "key-file", "defense", "secure-aggregation", "data-root")
@@ -39,6 +40,10 @@ def plan_of(config: Config) -> Federation:
     unknown = set(written) - set(hints)
     if unknown:
         raise UnknownNameError("setting of a federation", min(unknown), hints)
+    for name, value in written.items():
+        problem = wrong_type(name.replace("_", "-"), value, hints[name])
+        if problem:
+            raise SettingError(problem)
     plan = Federation(**{name: float(value) if hints[name] is float else value for name, value in written.items()})  # type: ignore[arg-type]
     if plan.adversary is not None:
         raise SettingError(f"adversary = '{plan.adversary}': adversaries take part in simulations only. Leave it out.")

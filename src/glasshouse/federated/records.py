@@ -96,9 +96,10 @@ class Ledger:
         number = 0
         while self._is_whole(number):
             number += 1
-        for path in sorted(self.directory.glob(f"*/{FACTS}"))[number:]:
-            log.warning("%s or what belongs to it is damaged: its round is done again.", path)
-            path.unlink()
+        for path in self.directory.glob(f"*/{FACTS}"):
+            if int(path.parent.name) >= number:
+                log.warning("%s or what belongs to it is damaged: its round is done again.", path)
+                path.unlink()
 
     def _is_whole(self, number: int) -> bool:
         """Whether all that a finished round wrote down is as it was written."""
@@ -116,11 +117,11 @@ class Ledger:
         sweep(folder)
         for path in folder.glob(CLIENTS):
             path.unlink()
-        self._keep(folder / GLOBAL, weights)
+        write_tensors(folder / GLOBAL, weights)
 
     def keep(self, number: int, client: int, seen: Mapping[str, Tensor]) -> None:
         """Keep what the server saw of a client."""
-        self._keep(self.folder(number) / f"client_{client}.safetensors", seen)
+        write_tensors(self.folder(number) / f"client_{client}.safetensors", seen)
 
     def close(self, facts: Round) -> None:
         """Finish a round."""
@@ -153,9 +154,11 @@ class Ledger:
             for path in self.folder(number).glob(CLIENTS):
                 path.unlink()
 
-    def _keep(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
-        whole = {name: value.contiguous() for name, value in tensors.items()}
-        write_atomic(path, to_safetensors(whole, metadata={SUM: _sum_of_tensors(whole)}))
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Keep named tensors with a sum by which a later change is noticed."""
+    whole = {name: value.contiguous() for name, value in tensors.items()}
+    write_atomic(path, to_safetensors(whole, metadata={SUM: _sum_of_tensors(whole)}))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

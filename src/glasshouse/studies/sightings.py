@@ -82,7 +82,8 @@ def victims(
 ) -> list[Victim]:
     """Each client of a round by itself, but for an adversary; behind secure aggregation, the mean of all."""
     sent = ledger.sent(number)
-    steps = {client: plan.recipe.steps(len(one)) for client, one in held.items()}
+    drawn = defenses.create(plan.defense).poisson
+    steps = {client: plan.recipe.steps(len(one), drawn=drawn) for client, one in held.items()}
     # where versions differ, those that the round began with
     samples = {client: held[client].in_epoch(number * plan.local_epochs) for client in sorted(held)}
     if plan.secure_aggregation:

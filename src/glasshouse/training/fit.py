@@ -38,9 +38,10 @@ class Recipe:
         checks.at_least("batch", self.batch, 2)
         checks.at_least("lr", self.lr, 1e-9)
 
-    def steps(self, count: int) -> int:
-        """How many steps a training on ``count`` images takes."""
-        return self.epochs * math.ceil(count / self.batch)
+    def steps(self, count: int, *, drawn: bool = True) -> int:
+        """How many steps a training on ``count`` images takes, whose batches are drawn or else dealt out."""
+        alone = not drawn and count > self.batch and count % self.batch == 1  # a last batch of one is left out
+        return self.epochs * (math.ceil(count / self.batch) - alone)
 
 
 def fit(

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from glasshouse.data.images import read_image
 from glasshouse.data.pixels import to_pixels, to_png, to_tensor
-from glasshouse.federated.records import read_tensors
+from glasshouse.federated.records import read_tensors, write_tensors
 from glasshouse.files import write_atomic
 
 COLUMNS = 8
@@ -25,7 +24,7 @@ class Findings:
 
     def keep(self, number: int, state: Mapping[str, Tensor], samples: Tensor) -> None:
         """Keep what goes on to the next round, and samples (N, C, H, W) in [0, 1] as one picture, eight in a row."""
-        write_atomic(self.directory / f"{number:03d}.safetensors", to_safetensors(dict(state)))
+        write_tensors(self.directory / f"{number:03d}.safetensors", state)
         rows = [torch.cat(list(row), dim=2) for row in samples.split(COLUMNS)]
         write_atomic(self.picture(number), to_png(to_pixels(torch.cat(rows, dim=1))))
 
