@@ -24,7 +24,8 @@ from glasshouse.federated import federate
 from glasshouse.federated.plan import from_toml
 from glasshouse.federated.records import FACTS, Ledger, read_tensors
 from glasshouse.federated.run import read_result
-from glasshouse.federated.simulation import environment, silent
+from glasshouse.federated.simulation import silent
+from glasshouse.rays import environment
 
 WORDS = ["federate", "--images", "120", "--clients", "3", "--rounds", "2", "--batch", "20", "--model", "mlp:width=16"]
 

@@ -76,6 +76,7 @@ def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     assert "raylet" in running  # so that nothing of it is missed below
     assert "gcs_server" in running
     assert opened
+    assert not traces.open_to_others(tmp_path.name)
     os.killpg(first.pid, signal.SIGINT)  # as a terminal does
     said = first.communicate(timeout=PATIENCE)[1]
     assert first.returncode == 130, said

@@ -38,6 +38,14 @@ def listening() -> dict[str, int]:
     return {line[9]: int(line[1].rpartition(":")[2], 16) for line in lines if line[3] == LISTENS}
 
 
+def open_to_others(mark: str) -> set[str]:
+    """Addresses, as /proc writes them, that these processes listen on and that are not of this machine alone."""
+    links = ports(mark)
+    lines = [line.split() for name in ("tcp", "tcp6") for line in (PROC / "net" / name).read_text().splitlines()[1:]]
+    found = {line[1].partition(":")[0] for line in lines if line[9] in links}
+    return {one for one in found if not one.endswith("0100007F")}
+
+
 def left(mark: str, opened: dict[str, int]) -> tuple[dict[int, str], dict[str, int]]:
     """Processes and opened ports that are still there after a while."""
     deadline = time.monotonic() + 30

@@ -19,8 +19,9 @@ from glasshouse.federated.holdings import dealt
 from glasshouse.federated.host import Host, Told, nobody
 from glasshouse.federated.plan import Federation, from_toml, to_toml
 from glasshouse.federated.records import Ledger, Round
-from glasshouse.federated.simulation import QUIET, environment, need_flower, silent, simulate
+from glasshouse.federated.simulation import QUIET, need_flower, silent, simulate
 from glasshouse.files import is_unused, sole_owner, sweep, write_atomic
+from glasshouse.rays import environment
 from glasshouse.types import JSON
 
 SCHEMA = 1

@@ -7,13 +7,14 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from glasshouse import checks, devices
-from glasshouse.signals import put_off, sigterm_kept
+from glasshouse.rays import at_home, environment
+from glasshouse.signals import put_off
 
 if TYPE_CHECKING:
     from flwr.app import ConfigRecordValues
@@ -37,19 +38,6 @@ def need_flower() -> None:
     with checks.from_extra("federated", "A federation"):
         import flwr  # noqa: F401
         import ray  # noqa: F401
-
-
-@contextmanager
-def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for the length of a block; Flower changes the path of Python, too."""
-    before = dict(os.environ)
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ.update(before)
 
 
 @contextmanager
@@ -93,14 +81,14 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
         begun = not ray.is_initialized()  # else the cluster is the caller's, and stays
         try:
             if begun:
-                with sigterm_kept():
+                with at_home():
                     ray.init(
                         num_cpus=workers,
                         include_dashboard=False,
                         log_to_driver=False,
                         logging_level=logging.CRITICAL,
                         runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
-                        _temp_dir=folder,
+                        _temp_dir=f"{folder}/ray",  # which Ray opens to everybody, behind a folder that is not
                     )
             with _discreet(), put_off(hurry) if begun else nullcontext():
                 run_simulation(server, client, clients, backend_config={"client_resources": each})

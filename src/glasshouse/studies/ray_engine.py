@@ -14,6 +14,7 @@ from typing import Any
 
 from glasshouse import checks, devices
 from glasshouse.errors import DeviceError, StudyError
+from glasshouse.rays import at_home
 from glasshouse.signals import sigterm_kept
 from glasshouse.studies.executors import (
     RETRIES,
@@ -218,7 +219,7 @@ def connected(address: str, workers: int) -> Iterator[Any]:
         return
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
     try:
-        with sigterm_kept(), warnings.catch_warnings():
+        with at_home() if own else sigterm_kept(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # tips for who calls Ray, which is nobody but us
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
