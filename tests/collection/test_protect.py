@@ -152,6 +152,16 @@ def test_a_second_run_writes_nothing_again(archive, tmp_path):
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.png")}
 
 
+def test_an_archive_whose_rows_changed_is_another_source(archive, tmp_path):
+    """Its names are numbers and say nothing of what they stand for."""
+    protect(archive, tmp_path / "out", key=KEY, epochs=1)
+    with np.load(archive) as held:
+        arrays = {name: held[name] for name in held.files}
+    np.savez_compressed(archive, **{**arrays, "x_train": arrays["x_train"][::-1]})
+    with pytest.raises(DataError, match="other images than the source holds now"):
+        protect(archive, tmp_path / "out", key=KEY, epochs=1)
+
+
 @pytest.mark.parametrize("files", FORMATS)
 def test_restoring_goes_on_after_a_failure(archive, tmp_path, monkeypatch, files):
     protect(archive, tmp_path / "out", key=KEY, epochs=1, files=files)

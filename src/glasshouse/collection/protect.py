@@ -26,6 +26,7 @@ from glasshouse.types import JSON
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EXTRAS = "labels.npz"
+LOOKED_AT = 256  # images that were protected before, when a run goes on
 RESTORING = ".restoring"  # lies in a directory whose restoring is not finished
 
 #: Called with how many images are done.
@@ -69,7 +70,7 @@ def protect(
             raise DataError(f"{directory} is not empty and holds no protected data set: choose another directory.")
         work = partial(_protect_step, directory, FORMATS[files], key, epochs, block_size, channel_wise)
         try:
-            _protect_all(opened, directory, manifest, header, work, workers, progress)
+            _protect_all(opened, directory, manifest, header, key, work, workers, progress)
         except GlasshouseError:
             _forget_if_nothing_was_written(directory, manifest)
             raise
@@ -81,6 +82,7 @@ def _protect_all(
     directory: Path,
     manifest: Manifest,
     header: Header,
+    key: bytes,
     work: Work,
     workers: int,
     progress: Counted,
@@ -88,7 +90,7 @@ def _protect_all(
     """Protect what is left of a source, step by step."""
     step, done = manifest.begin(header)
     sweep(directory, *(path for path in directory.rglob("*") if path.is_dir()))
-    _check_continues(source, manifest, done, directory)
+    _check_continues(source, manifest, done, directory, key)
     for chunk, facts in _in_order(work, _chunks(source, done, FORMATS[header.files].images), step, workers):
         step, done = step + 1, done + len(chunk)
         manifest.close_step(facts, step, done)
@@ -241,11 +243,19 @@ def _chunks(source: Source, skip: int, size: int) -> Iterator[list[Picture | Unr
         yield chunk
 
 
-def _check_continues(source: Source, manifest: Manifest, done: int, directory: Path) -> None:
-    """Refuse to go on with a source whose first images are not those that were protected so far."""
+def _check_continues(source: Source, manifest: Manifest, done: int, directory: Path, key: bytes) -> None:
+    """Refuse to go on with a source whose first images are not those that were protected so far.
+
+    Of an archive names are numbers, which say nothing: some images, spread over all, are looked at as well.
+    """
     names = itertools.islice(source.names(), done)
-    before = [_name(fact) for fact in manifest.facts() if fact.get("epoch") == 0 or "unreadable" in fact]
-    if sorted(before) != sorted(names):
+    before = [fact for fact in manifest.facts() if fact.get("epoch") == 0 or "unreadable" in fact]
+    made = [fact for fact in before if "identity" in fact]
+    originals = {fact["identity"]: fact["original"] for fact in made[:: -(-len(made) // LOOKED_AT) or 1]}
+    if sorted(map(_name, before)) != sorted(names) or any(
+        isinstance(one, Unreadable) or original_check(key, one.identity, one.pixels) != originals[one.identity]
+        for one in source.some(originals)
+    ):
         raise DataError(
             f"{directory} was protected from other images than the source holds now: choose another directory."
         )
