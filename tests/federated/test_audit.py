@@ -18,9 +18,10 @@ from glasshouse.collection import open_protected, protect
 from glasshouse.data import load
 from glasshouse.errors import GlasshouseError, SettingError, StudyError
 from glasshouse.federated import Federation
-from glasshouse.federated.clients import network
+from glasshouse.federated.clients import network, set_weights
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.records import Ledger
+from glasshouse.models.batchnorm import batchnorm_mode, watched
 from glasshouse.reports.federation_audit import write_federation_audit_report
 from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
@@ -263,6 +264,34 @@ def test_the_truth_is_the_version_that_the_round_began_with(carry_out, tmp_path)
     held = {0: dealt(chosen, 0, names, None)}
     (victim,) = victims(chosen, ledger, 1, held, network(chosen, held[0].spec))
     assert victim.truth.equal(versions.version(2, held[0].places))
+
+
+def test_what_batch_norm_saw_in_one_step_is_read_off_its_running_statistics(carry_out, tmp_path):
+    """The reference: the statistics of the client's images, measured in the network that it was sent."""
+    names = tuple(str(digit) for digit in range(10))
+    chosen = plan(model="resnet20:width=4", images=24, batch=8)
+    ledger = carry_out(chosen, tmp_path / "one")
+    held = {0: dealt(chosen, 0, names, None)}
+    model = network(chosen, held[0].spec)
+    (victim,) = victims(chosen, ledger, 1, held, model)
+    set_weights(model, ledger.sent(1))
+    with torch.no_grad(), batchnorm_mode(model, "train"), watched(model, 8) as found:
+        model(victim.truth)
+    assert len(victim.statistics) == len(found) > 10
+    for (mean, variance), one in zip(victim.statistics, found, strict=True):
+        assert torch.allclose(mean, one.mean[0], atol=1e-4)
+        assert torch.allclose(variance, one.variance[0], rtol=1e-3, atol=1e-4)
+    attack = "gradattack:steps=2,preset=own"
+    settings = dataclasses.replace(SETTINGS, attacks=(attack,), membership=(), clients=1)
+    (row,) = audit_federation(tmp_path / "one", tmp_path / "audit", settings).rows
+    assert (row.threat.batchnorm, row.threat.statistics) == ("train", "running and batch statistics known")
+    several = dataclasses.replace(chosen, batch=4)
+    ledger = carry_out(several, tmp_path / "two")
+    assert victims(several, ledger, 1, held, model)[0].statistics is None
+
+
+def test_a_network_without_batch_norm_says_so_on_its_card(audits):
+    assert {(row.threat.batchnorm, row.threat.statistics) for row in audits["open"].rows} == {("none", "none")}
 
 
 def test_each_guess_has_an_image_of_its_own(rng):

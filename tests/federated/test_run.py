@@ -11,6 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -19,8 +20,10 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glassh
 from flwr.app import Context, Error, Message, RecordDict
 
 from glasshouse.cli.main import app
+from glasshouse.data import load
 from glasshouse.errors import GlasshouseError, SettingError, StudyError
 from glasshouse.federated import federate
+from glasshouse.federated.holdings import open_pool
 from glasshouse.federated.plan import from_toml
 from glasshouse.federated.records import FACTS, Ledger, read_tensors
 from glasshouse.federated.run import read_result
@@ -161,6 +164,19 @@ def test_any_damaged_file_of_a_round_is_noticed_and_its_round_done_again(small, 
                 assert (out / one).read_bytes() == (whole.directory / one).read_bytes()
         shutil.rmtree(out)
     record_property("counted", f"{len(files)} files with one bit changed")
+
+
+def test_images_that_changed_are_another_federation(small, in_process, tmp_path):
+    digits, labels = load("digits").batch(range(60))
+    pixels = (digits * 255).round().byte().permute(0, 2, 3, 1).numpy()
+    np.savez(tmp_path / "own.npz", x_train=pixels, y_train=labels.numpy(), x_test=pixels, y_test=labels.numpy())
+    plan = dataclasses.replace(small, dataset=str(tmp_path / "own.npz"), images=None, rounds=1)
+    federate(plan, tmp_path / "out")
+    federate(plan, tmp_path / "out")  # nothing has changed
+    np.savez(tmp_path / "own.npz", x_train=255 - pixels, y_train=labels.numpy(), x_test=pixels, y_test=labels.numpy())
+    open_pool.cache_clear()  # as in another process
+    with pytest.raises(StudyError, match="was begun with other images than"):
+        federate(plan, tmp_path / "out")
 
 
 def test_nobody_took_part(small, in_process, tmp_path):

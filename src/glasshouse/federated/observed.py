@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from glasshouse.attacks import InversionAttack
 from glasshouse.errors import CapabilityError
+from glasshouse.models.batchnorm import batchnorm_mode
 from glasshouse.types import BatchNorm, ImageSpec, Observation, Progress, Reconstruction, SharedUpdate, no_progress
 
 
@@ -18,6 +20,44 @@ def change_of(model: nn.Module, before: Mapping[str, Tensor], after: Mapping[str
     """How a network's parameters changed between two states, before minus after."""
     names = [name for name, value in model.named_parameters() if value.requires_grad]
     return {name: before[name] - after[name] for name in names}
+
+
+#: Mean and variance of a batch in every call of batch norm.
+Statistics = tuple[tuple[Tensor, Tensor], ...]
+
+
+def statistics_of(
+    model: nn.Module, before: Mapping[str, Tensor], after: Mapping[str, Tensor], shape: tuple[int, ...]
+) -> Statistics | None:
+    """What batch norm saw of a batch of that shape in one step, for running statistics travel with the weights.
+
+    Nothing where they do not say: without batch norm, where a layer is called twice, or averages over all steps.
+    """
+    called: list[tuple[str, _BatchNorm, int]] = []
+    names = {layer: name for name, layer in model.named_modules() if isinstance(layer, _BatchNorm)}
+
+    def note(layer: _BatchNorm, inputs: tuple[Tensor, ...]) -> None:
+        called.append((names[layer], layer, inputs[0].numel() // inputs[0].shape[1]))
+
+    handles = [layer.register_forward_pre_hook(note) for layer in names]
+    try:
+        with torch.no_grad(), batchnorm_mode(model, "eval"):
+            model(torch.zeros(shape))
+    finally:
+        for handle in handles:
+            handle.remove()
+    usable = all(layer.momentum is not None and layer.track_running_stats for _, layer, _ in called)
+    if not called or not usable or len({name for name, _, _ in called}) < len(called):
+        return None
+    found = []
+    for name, layer, values in called:
+        share = float(layer.momentum or 0)
+        mean, variance = (
+            (after[f"{name}.{part}"] - (1 - share) * before[f"{name}.{part}"]) / share
+            for part in ("running_mean", "running_var")
+        )
+        found.append((mean, (variance * (values - 1) / values).clamp(min=0)))  # which torch keeps unbiased
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +71,7 @@ class Sighting:
     batch_size: int
     batchnorm: BatchNorm = "train"
     labels: Tensor | None = None
+    batch_statistics: Statistics | None = None
 
     @property
     def as_update(self) -> Observation:
@@ -49,7 +90,14 @@ class Sighting:
             shared = dataclasses.replace(
                 shared, kind="update", local_steps=self.local_steps, learning_rate=self.learning_rate
             )
-        return Observation((shared,), self.image, self.batch_size, self.batchnorm, self.labels)
+        return Observation(
+            (shared,),
+            self.image,
+            self.batch_size,
+            self.batchnorm,
+            self.labels,
+            batch_statistics=self.batch_statistics,
+        )
 
     def attacked(
         self, attack: InversionAttack, model: nn.Module, *, rng: torch.Generator, progress: Progress = no_progress

@@ -15,6 +15,7 @@ from safetensors.torch import save as to_safetensors
 
 from glasshouse.errors import StudyError
 from glasshouse.federated.clients import guarded
+from glasshouse.federated.digests import data_digest
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.host import Host, Told, nobody
 from glasshouse.federated.plan import Federation, from_toml, to_toml
@@ -26,6 +27,7 @@ from glasshouse.types import JSON
 
 SCHEMA = 1
 PLAN_FILE = "study.toml"
+DATA_FILE = "images.sha256"
 RESULT_FILE = "federation.json"
 MODEL_FILE = "models/global.safetensors"
 
@@ -78,7 +80,9 @@ def federate(
         class_names = Host.prepare(plan, out, root=root).class_names
         for client in {0, 0 if plan.malicious is None else plan.malicious.client}:
             dealt(plan, client, class_names, root)  # refused here, not by every client
+        images = data_digest(plan, root)
         with begun(plan, out, root=root, tell=tell) as host:
+            _refuse_other_images(host, images)
             if host.first_round() < plan.rounds:
                 begin()
                 _simulate(host, root, cores or os.cpu_count() or 1)
@@ -134,6 +138,16 @@ def write_down(host: Host, *, promised: bool = True) -> FederationResult:
     )
     write_atomic(host.directory / RESULT_FILE, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
     return result
+
+
+def _refuse_other_images(host: Host, images: str) -> None:
+    """Refuse to go on with images that changed: a model of both would be nobody's."""
+    path = host.directory / DATA_FILE
+    if host.first_round() and path.is_file() and path.read_text(encoding="ascii", errors="replace") != images:
+        raise StudyError(
+            f"{host.directory} was begun with other images than '{host.plan.dataset}' has now: choose another --out."
+        )
+    write_atomic(path, images.encode())
 
 
 def _refuse_foreign(out: Path, plan: Federation) -> None:

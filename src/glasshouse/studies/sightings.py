@@ -17,7 +17,7 @@ from glasshouse.errors import ModelError
 from glasshouse.federated.clients import Member, undefended_round
 from glasshouse.federated.holdings import Holding
 from glasshouse.federated.leaks import likeness
-from glasshouse.federated.observed import Sighting, change_of
+from glasshouse.federated.observed import Sighting, Statistics, change_of, statistics_of
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
 from glasshouse.functional.gradients import signal_to_noise_db
@@ -28,6 +28,7 @@ from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import complete_spec
 from glasshouse.store import Album
 from glasshouse.studies.assignment import share_right
+from glasshouse.studies.conditions import Conditions
 from glasshouse.studies.pictures import fingerprint, opaque_name, save_picture, to_pixels, to_tensor
 from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat, finite_or_none
 
@@ -40,7 +41,8 @@ SHOWN = 8
 class Victim:
     """What the server saw of one client, or of several together by their numbers, and the images behind it.
 
-    ``snr_db`` says how much of what it would have seen the defense left in it.
+    ``statistics`` are those of the batch in every call of batch norm, where they can be read off one step; ``snr_db``
+    says how much of what it would have seen the defense left in it.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Victim:
     local_steps: int
     members: tuple[int, ...]
     round: int
+    statistics: Statistics | None = None
     snr_db: float | None = None
 
     @property
@@ -92,19 +95,17 @@ def victims(
         labels = torch.cat([one.targets for one in samples.values()])
         name = f"mean of {len(held)} clients"
         return [Victim(name, change, images, labels, max(steps.values()), tuple(samples), number)]
-    return [
-        Victim(
-            f"client {client}",
-            change_of(model, sent, ledger.seen(number, client)),
-            own.images,
-            own.targets,
-            steps[client],
-            (client,),
-            number,
-        )
-        for client, own in samples.items()
-        if plan.adversary_at(client) is None
-    ]
+    found = []
+    for client, own in samples.items():
+        if plan.adversary_at(client) is None:
+            seen, count = ledger.seen(number, client), steps[client]
+            whole = count == 1 and not drawn  # a step on all images of the client
+            statistics = statistics_of(model, sent, seen, tuple(own.images.shape)) if whole else None
+            change = change_of(model, sent, seen)
+            found.append(
+                Victim(f"client {client}", change, own.images, own.targets, count, (client,), number, statistics)
+            )
+    return found
 
 
 def measured(plan: Federation, ledger: Ledger, held: Mapping[int, Holding], model: nn.Module, victim: Victim) -> Victim:
@@ -146,7 +147,10 @@ class Scene:
         count = min(len(victim.truth), images)
         given = victim.labels[:count] if labels == "given" else None
         mode: BatchNorm = "train" if batchnorm_layers(self.model) else "eval"
-        sighting = Sighting(victim.change, victim.local_steps, self.learning_rate, self.image, count, mode, given)
+        statistics = victim.statistics if count == len(victim.truth) else None
+        sighting = Sighting(
+            victim.change, victim.local_steps, self.learning_rate, self.image, count, mode, given, statistics
+        )
         with one_thread():
             found, how = sighting.attacked(attack, self.model, rng=torch.Generator().manual_seed(seed))
         guesses = torch.stack([to_tensor(to_pixels(guess)) for guess in found.images])  # as they are stored
@@ -198,10 +202,11 @@ def points_home(guesses: Tensor, truth: Tensor, others: Tensor) -> Interval:
 
 
 def _threat(victim: Victim, sighting: Sighting, attack: InversionAttack, labels: str, right: float | None) -> Threat:
-    use = attack.labels_used
+    use, normed = attack.labels_used, sighting.batchnorm == "train"  # as clients train, where there is batch norm
+    known = Conditions(statistics="running" if sighting.batch_statistics is None else "batch")
     return Threat(
-        batchnorm=sighting.batchnorm,
-        statistics="known" if sighting.batchnorm == "eval" else "unknown",
+        batchnorm="train" if normed else "none",
+        statistics=known.known_statistics("train") if normed else "none",
         labels=labels if use == "given or recovered" else use,
         labels_right=right,
         batch=len(victim.truth),

@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from glasshouse import defenses, models
 from glasshouse import membership as membership_room
-from glasshouse.errors import GlasshouseError
-from glasshouse.federated.holdings import Pool, dealt, open_test
+from glasshouse.federated.digests import data_digest
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.splits import splits
 from glasshouse.membership.queries import editions
@@ -26,7 +23,6 @@ VERSION = 3  # counts changes that change what is trained or measured
 AS_WRITTEN = ("dataset", "test", "model", "defense", "split")  # the key covers what they mean instead
 NAMES = ("dataset", "model", "defense", "augment", "seed")
 PATIENCE = "timeout"  # which changes no result
-BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,35 +94,6 @@ def targets_of(plan: Federations, root: Path | None) -> list[Target]:
         rounds = tuple(sorted({*watched, federation.rounds}))
         found.append(Target(federation, digests[same], plan.membership, rounds, shadowed))
     return found
-
-
-def data_digest(plan: Federation, root: Path | None) -> str:
-    """A hash of what clients train on and of the test images, empty where they cannot be read: training says why."""
-    content = hashlib.sha256()
-    try:
-        test = open_test(plan, root)
-        names = plan.class_names(test.class_names)
-        for client in range(plan.clients):
-            holding = dealt(plan, client, names, root)
-            content.update(json.dumps([client, holding.labels.tolist()]).encode())
-            _add(content, _read(holding.pool, holding.places))
-        content.update(json.dumps([int(label) for label in test.labels]).encode())
-        _add(content, _read(test, range(len(test.labels))))
-    except GlasshouseError:
-        return ""
-    return content.hexdigest()[:24]
-
-
-def _read(pool: Pool, places: Iterable[int]) -> Iterator[torch.Tensor]:
-    """Images of a pool as they are in the first epoch, a few at a time."""
-    every = list(places)
-    for start in range(0, len(every), BATCH):
-        yield pool.read(every[start : start + BATCH], 0)
-
-
-def _add(content: hashlib._Hash, images: Iterable[torch.Tensor]) -> None:
-    for some in images:
-        content.update((some * 255).round().to(torch.uint8).numpy().tobytes())
 
 
 def _versions(attacks: Iterable[str]) -> list[list[object]]:
