@@ -1,0 +1,90 @@
+"""What the study behind SemSim found, in one table and a few sentences."""
+
+from __future__ import annotations
+
+from page_tables import table, value
+
+HEADS = ["left out", "models", "originals", "recognised", "judges' kappa", "SemSim: tau", "best other: tau"]
+AHEAD = ["SemSim ahead of the best other", "ahead of lpips"]
+SHARES = (0.25, 0.75)  # between which the share that is recognised should lie
+READ = (
+    "*Ahead*: by how much more of tau SemSim agrees with the judges, both on the same draws, with 95 % intervals over "
+    "trainings; the originals stay the same, and where they are few the intervals are narrower than they should be. "
+    "**Bold**: outside of what a ranking needs, 25 to 75 % recognised, or judges whose agreement may be chance."
+)
+
+
+def short(found: dict) -> list[str]:
+    """The answer before the tables that it comes from."""
+    tests = [test for test in found["tests"] if test["correlation"] is not None and test["correlation"]["ahead"]]
+    if not tests:
+        return []
+    rows = [line(test, share_of(test, found["recognised"])) for test in tests]
+    return ["## In short", "", " ".join(sentences(tests)), "", *table([*HEADS, *AHEAD], rows), "", READ, ""]
+
+
+def line(test: dict, share: float | None) -> list[str]:
+    """One test: under what conditions, and who agrees best."""
+    own, best = test["correlation"], runner_up(test)
+    kappa = value(own, "kappa") if own.get("kappa") is not None else "one judge"
+    seen = "n/a" if share is None else f"{share:.0%}"
+    lpips = own["ahead"].get("lpips")
+    return [
+        test["left_out"],
+        str(own["models"]),
+        str(test["tested_originals"]),
+        seen if share is None or SHARES[0] <= share <= SHARES[1] else f"**{seen}**",
+        f"**{kappa}**" if own.get("kappa") is not None and not above(own, "kappa") else kappa,
+        value(own["metrics"]["semsim"], "tau"),
+        f"{best}: {value(own['metrics'][best], 'tau')}",
+        value(own["ahead"][best], "tau"),
+        "n/a" if lpips is None else value(lpips, "tau"),
+    ]
+
+
+def runner_up(test: dict) -> str:
+    """The metric that SemSim is least ahead of."""
+    ahead = test["correlation"]["ahead"]
+    return min(ahead, key=lambda name: ahead[name]["tau"])
+
+
+def above(found: dict, name: str) -> bool:
+    """Whether a figure lies above zero with all of its interval."""
+    low = found.get(f"{name}_low")
+    return low is not None and low > 0
+
+
+def share_of(test: dict, recognised: list[dict]) -> float | None:
+    """How much of what was tested a judge recognised."""
+    for one in recognised:
+        attack, dataset = one["attacks"][0].partition(":")[0], one["dataset"].partition(":")[0]
+        if (attack, dataset) == ("invgrad", test["left_out"]) or attack == test["left_out"]:
+            return float(one["share"])
+    return None
+
+
+def sentences(tests: list[dict]) -> list[str]:
+    """How often SemSim agrees best, how often surely so, and where it tells nothing within a model."""
+    ahead = {test["left_out"]: test["correlation"]["ahead"] for test in tests}
+    best = {test["left_out"]: runner_up(test) for test in tests}
+    first = [name for name, other in best.items() if ahead[name][other]["tau"] > 0]
+    surely = [name for name, other in best.items() if above(ahead[name][other], "tau")]
+    better = [name for name, others in ahead.items() if above(others.get("lpips", {}), "tau")]
+    within = [test["left_out"] for test in tests if tells_less_than_items(test["correlation"])]
+    return [
+        f"SemSim has the largest tau in {len(first)} of {len(tests)} tests ({names(first)}); its lead over the best "
+        f"other metric is beyond its interval in {names(surely)}, that over LPIPS in {names(better)}.",
+        "Among reconstructions of one model it tells less than how hard each original is by itself in "
+        f"{names(within)}: a baseline that looks at no picture.",
+    ]
+
+
+def tells_less_than_items(found: dict) -> bool:
+    """Whether, within a model, SemSim's area is below that of the originals' own difficulty."""
+    own, base = found["metrics"]["semsim"].get("auc_within_model"), found["difficulty_auc_within_model"]
+    return own is not None and base is not None and own < base
+
+
+def names(found: list[str]) -> str:
+    """Names in a row, or none."""
+    return ", ".join(found) or "none"
