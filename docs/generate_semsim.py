@@ -14,13 +14,16 @@ from itertools import permutations
 from pathlib import Path
 
 import numpy as np
+import torch
 from page_tables import table, value
+from torch.nn import functional as F
 
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.metrics import create
 from glasshouse.reports.semsim import draw_ablation
-from glasshouse.semsim import notes
+from glasshouse.semsim import Perceptual, notes, shipped
 from glasshouse.semsim.files import SHIPPED, digest
+from glasshouse.semsim.network import SIDES
 from glasshouse.studies.judging import skills
 
 DOCS = Path(__file__).parent
@@ -53,12 +56,24 @@ def export(folder: Path, studies: list[Path]) -> None:
         "notes": notes(SHIPPED),
         "judges": [skill for study in studies for skill in skills(study)],
         "evaluation": json.loads((folder / "evaluation.json").read_text()),
+        "moved": moved(),
         "ablation": None,
     }
     if (folder / "ablation.json").is_file():
         found["ablation"] = json.loads((folder / "ablation.json").read_text())
         PICTURE.write_bytes(draw_ablation(found["ablation"]["rows"]))
     RESULTS.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
+
+
+@torch.no_grad()
+def moved() -> dict[str, float]:
+    """By how much training moved the weights of windows, channels and head from where they began."""
+    began, ends = Perceptual.pretrained(), shipped()
+    windows = sum(ends.channels[: len(SIDES)])
+    first, last = began.importance(), ends.importance()
+    parts = {"windows": slice(windows), "channels": slice(windows, None)}
+    found = {name: float((last[part] - first[part]).abs().sum() / first[part].sum()) for name, part in parts.items()}
+    return found | {"head": float(F.softplus(ends.balance) / F.softplus(began.balance) - 1)}
 
 
 def tests(evaluation: dict) -> list[list[str]]:
@@ -218,6 +233,11 @@ def figures(found: dict) -> str:
     lines = [
         f"The shipped network (`{found['weights']}`) learned from {told['judges']}; data sets: {told['datasets']}; "
         f"{told['originals']} originals, {told['guesses']} guesses, decoys among them; {told['recipe']}.",
+        "",
+        f"Training moved the weights of AlexNet's channels by {found['moved']['channels']:.2%} of their sum, those of "
+        f"windows by {found['moved']['windows']:.2%} and that of the head by {found['moved']['head']:.1%}: but for "
+        "what the head summarises, the network is where it was set to begin, and owes what it is to LPIPS, windows and "
+        "haze.",
         "",
         "### How good",
         "",
