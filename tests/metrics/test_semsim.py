@@ -17,7 +17,7 @@ from glasshouse.semsim.torchmetric import SemSimMetric
 
 @pytest.fixture(scope="module")
 def scenes() -> Tensor:
-    """Photographs that no judge of the shipped network saw, (4, 3, 64, 64)."""
+    """Photographs that the shipped network did not learn from, (4, 3, 64, 64)."""
     return data.load("photos:size=64").batch((0, 1, 2, 4))[0]
 
 
@@ -38,7 +38,7 @@ def blurry(images: Tensor, degree: int, rng: torch.Generator) -> Tensor:
 
 
 def in_pieces(images: Tensor, degree: int, rng: torch.Generator) -> Tensor:
-    return shuffled(images, 32 // 2**degree, rng)
+    return shuffled(images, images.shape[-1] // 2 ** (degree + 1), rng)
 
 
 def test_equal_images_are_at_0_exactly_and_both_ways_are_one(scenes):
@@ -48,8 +48,9 @@ def test_equal_images_are_at_0_exactly_and_both_ways_are_one(scenes):
 
 
 @pytest.mark.parametrize("hide", [noisy, blurry, in_pieces])
-def test_the_more_is_hidden_the_farther(hide, scenes, rng):
-    metric = create("semsim")
+@pytest.mark.parametrize("shown", ["photos:size=64", "photos:size=32", "photos:size=160", "photos:size=64,channels=1"])
+def test_the_more_is_hidden_the_farther(hide, shown, rng):
+    metric, scenes = create("semsim"), data.load(shown).batch((0, 1, 2, 4))[0]
     levels = [float(metric(scenes, hide(scenes, degree, rng)).mean()) for degree in range(4)]
     assert levels == sorted(levels)
     assert levels[0] < 0.8 * levels[-1]
@@ -61,6 +62,9 @@ def test_another_image_is_farther_than_a_hidden_one(scenes, rng):
     digits = data.load("digits:split=train")
     ones = digits.batch([place for place, label in enumerate(digits.labels) if label == 1][:9])[0]
     assert metric(ones[:-1], ones[1:]).mean() > metric(ones, noisy(ones, 0, rng)).mean()
+    wide = data.load("photos:size=96").batch((0, 1, 2, 4))[0]
+    here, there = wide[..., :64, :64], wide[..., -64:, -64:]  # two views of one scene
+    assert (metric(here, there) > 1.2 * metric(here, blurry(here, 0, rng))).all()
 
 
 def test_people_see_through_a_little_noise_and_a_cast_but_see_nothing_in_noise_or_a_stranger(scenes, rng):
