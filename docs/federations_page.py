@@ -41,7 +41,8 @@ from glasshouse.studies.learned import LEARNED
 RARE = "tpr_at_fpr_0.01"
 DECIDED = (FAILS, HOLDS)
 UNLEARNED = "hardly learned"
-VERDICTS = (*DECIDED, OPEN, UNLEARNED, "not measured yet")  # as claims are judged, surest first
+ONCE = "{} in one seed"
+VERDICTS = (*DECIDED, *map(ONCE.format, DECIDED), OPEN, UNLEARNED, "not measured yet")  # surest first
 
 
 def markdown(heads: list[str], rows: list[list[str]]) -> list[str]:
@@ -75,9 +76,11 @@ def verdicts(rows: list[dict]) -> list[str]:
 
 
 def word(one: Verdict) -> str:
-    """A verdict in a word, bold where it decides; what is missing stands at the end of the page."""
+    """A verdict in a word, bold where several seeds decide; what is missing stands at the end of the page."""
     found = one.word.partition(" (")[0]
-    return f"**{found}**" if found in DECIDED else found
+    if found not in DECIDED:
+        return found
+    return ONCE.format(found) if min(step.difference.images for step in one.steps) == 1 else f"**{found}**"
 
 
 def differences(rows: list[dict]) -> list[str]:
@@ -258,10 +261,11 @@ results were seen.
 
 CLAIMED = f"""A step of an order holds where the interval of its difference lies above zero, and does not hold where it
 lies below; where CSVAR may cost what was published, that takes the place of zero. What is not resolved is neither
-confirmed nor refuted; of so many intervals about one in twenty misses by chance. *Hardly learned*: undefended, the
-network is right less than {LEARNED:.0f} times as often as chance. Noise is `{NOISE}`. Members are told by the loss
-attack, asked with images as they are (raw) or by the stronger of raw and protected ones, which is what counts for
-privacy. [The differences](#the-differences-behind-the-claims) stand below.
+confirmed nor refuted; of so many intervals about one in twenty misses by chance, and those of one seed know nothing of
+how trainings differ. *Hardly learned*: undefended, the network is right less than {LEARNED:.0f} times as often as
+chance. Noise is `{NOISE}`. Members are told by the loss attack, asked with images as they are (raw) or by the stronger
+of raw and protected ones, which is what counts for privacy. [The differences](#the-differences-behind-the-claims) stand
+below.
 """
 
 ACCURACY = """Share of test images that the global model names rightly after the last round. Protected: test images go

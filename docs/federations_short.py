@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from federations_claimed import CSVAR, LOSS, NOISE, NONE, WORDS, published_cost
-from federations_rows import learned, of_way, planned
+from federations_rows import learned, networks, of_way, planned
 
 from glasshouse.reports.federations_claims import CLEAN, Claim, area, best_accuracy, gap, judged, worst_area
 from glasshouse.reports.federations_controls import matched, most_told
 from glasshouse.reports.federations_view import together
+from glasshouse.studies.federations.results import behind, told
 from glasshouse.types import Interval
 
 
 def short(rows: list[dict]) -> list[str]:
     """What was found, a sentence or two for each network."""
-    found = planned(rows).items()
-    return [f"- **{dataset}, {model}**: {in_words(dataset, model, own)}" for (dataset, model), own in found]
+    found = [(place, in_words(*place, own)) for place, own in planned(rows).items()]
+    found += [(place, told_by_shadows(own)) for place, own in networks(rows).items() if any(map(shadowed, own))]
+    return [f"- **{dataset}, {model}**: {words}" for (dataset, model), words in found]
+
+
+def shadowed(row: dict) -> bool:
+    """Whether attacks with shadow models were asked about it."""
+    return "shadowed" in row
+
+
+def told_by_shadows(rows: list[dict]) -> str:
+    """How well the strongest of all attacks tells members of each way to train."""
+    parts = []
+    for row in filter(shadowed, rows):
+        name, strongest = max(told(row).items(), key=lambda one: one[1]["auc"]["mean"])
+        auc = strongest["auc"]
+        share = f"right on {best_accuracy(row)['mean']:.1%}"
+        parts.append(f"{behind(row)}, {share}: AUC {auc['mean']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}] ({name})")
+    return f"the strongest attack, shadow models among them, seed by seed: {'; '.join(parts)}."
 
 
 def in_words(dataset: str, model: str, rows: list[dict]) -> str:
