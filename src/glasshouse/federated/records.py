@@ -96,6 +96,10 @@ class Ledger:
         number = 0
         while self._is_whole(number):
             number += 1
+        self.reopen(number)
+
+    def reopen(self, number: int) -> None:
+        """Have a round done again, and all behind it."""
         for path in self.directory.glob(f"*/{FACTS}"):
             if int(path.parent.name) >= number:
                 log.warning("%s or what belongs to it is damaged: its round is done again.", path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from safetensors.torch import save as to_safetensors
 
 from glasshouse.errors import StudyError
+from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.clients import guarded
 from glasshouse.federated.digests import data_digest
 from glasshouse.federated.holdings import dealt
@@ -98,6 +99,9 @@ def begun(plan: Federation, out: Path, *, root: Path | None = None, tell: Told =
         sweep(out)
         write_atomic(out / PLAN_FILE, to_toml(plan).encode())
         host.ledger.mend()
+        damaged = Findings(out).damaged(host.first_round())
+        if damaged is not None:
+            host.ledger.reopen(damaged)
         for one in host.ledger.finished():
             tell(one)
         yield host

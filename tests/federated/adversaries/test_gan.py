@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,15 @@ def test_a_killed_run_goes_on_to_the_same_result(plan, place, carry_out, tmp_pat
     assert all(one.equal(two) for one, two in zip(states(ledger, 2), states(again, 2), strict=True))
     first, second = (Findings(folder).before(2) for folder in (place, tmp_path / "out"))
     assert all(value.equal(second[name]) for name, value in first.items())
+
+
+def test_a_damaged_state_has_its_round_done_again(plan, place, carry_out, tmp_path):
+    shutil.copytree(place, tmp_path / "out")
+    files = [tmp_path / "out" / "adversary" / f"{number:03d}.safetensors" for number in range(plan.rounds)]
+    before = [file.read_bytes() for file in files]
+    files[-1].write_bytes(before[-1][:-1] + bytes([before[-1][-1] ^ 1]))
+    carry_out(plan, tmp_path / "out")
+    assert [file.read_bytes() for file in files] == before
 
 
 def test_behind_masks_it_does_the_same(plan, carry_out, tmp_path, place):

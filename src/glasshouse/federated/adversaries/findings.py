@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glasshouse.data.images import read_image
 from glasshouse.data.pixels import to_pixels, to_png, to_tensor
+from glasshouse.errors import StudyError
 from glasshouse.federated.records import read_tensors, write_tensors
 from glasshouse.files import write_atomic
 
@@ -32,6 +33,15 @@ class Findings:
         """What the last round before this one that the adversary took part in left to go on from."""
         earlier = self.rounds(number)
         return read_tensors(self.directory / f"{earlier[-1]:03d}.safetensors") if earlier else None
+
+    def damaged(self, count: int) -> int | None:
+        """The first of so many rounds whose state is not as it was written."""
+        for number in self.rounds(count):
+            try:
+                read_tensors(self.directory / f"{number:03d}.safetensors")
+            except StudyError:
+                return number
+        return None
 
     def rounds(self, count: int) -> list[int]:
         """The rounds, of the first so many, in which the adversary took part."""
