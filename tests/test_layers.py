@@ -19,7 +19,7 @@ ROWS = (
     {"training", "store"},
     {"data", "models"},
     {"functional", "weights"},
-    {"registry", "checks", "devices", "files", "plans", "pickles", "torchvision_cpu", "urls"},
+    {"registry", "checks", "devices", "files", "plans", "pickles", "rays", "torchvision_cpu", "urls"},
     {"types", "errors", "failpoints", "signals", "versions"},
 )
 LEVEL = {room: len(ROWS) - number for number, row in enumerate(ROWS) for room in row}

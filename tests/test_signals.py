@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -38,6 +39,32 @@ def test_a_block_ends_before_the_interrupt_is_raised(number):
     assert done == ["end"]
     with pytest.raises(RAISED[number]):  # and everything is as before
         os.kill(os.getpid(), number)
+
+
+def test_a_signal_that_another_thread_gets_wakes_a_block_that_waits():
+    """The main thread stays asleep, as in a join that has no end, and runs no handler until it is woken."""
+    asleep, done = threading.Lock(), threading.Event()
+    asleep.acquire()
+
+    def release():
+        done.set()
+        if asleep.locked():
+            asleep.release()
+
+    other = threading.Thread(target=done.wait, args=(60,))
+    other.start()
+    late = threading.Timer(0.2, lambda: signal.pthread_kill(other.ident, signal.SIGINT))
+
+    def work():
+        with put_off(release):
+            late.start()
+            assert asleep.acquire(timeout=30)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert time.monotonic() - began < 15
+    other.join()
 
 
 def test_the_interrupt_is_raised_though_the_block_fails():

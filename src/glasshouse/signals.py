@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from queue import Empty, SimpleQueue
+from contextlib import contextmanager
 from types import FrameType
 
 AGAIN = 0.3  # seconds until who is late is hurried again
+OVER = 0  # the number of no signal
 
 
 class Terminated(KeyboardInterrupt):
@@ -43,7 +45,8 @@ def put_off(hurry: Callable[[], None]) -> Iterator[None]:
 
     Once one has come ``hurry``, which should make the block end soon, is called every now and then in a thread of its
     own; the first signal is raised where the block ends. Signals that are ignored stay so, and other threads than the
-    main one hear of none anyway.
+    main one hear of none anyway. That thread hears of signals by itself: one that the system hands to any other thread
+    does not wake the main one, whose handlers wait until it is.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -51,28 +54,36 @@ def put_off(hurry: Callable[[], None]) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before = {number: handler for number, handler in handlers.items() if callable(handler)}
     come: list[signal.Signals] = []
-    news: SimpleQueue[bool] = SimpleQueue()  # whether to hurry or the block is over; a handler may add to it anywhere
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
 
     def press() -> None:
-        wanted = news.get()
-        while wanted:
-            hurry()
-            with suppress(Empty):
-                wanted = news.get(timeout=AGAIN)
+        hurried = False
+        while True:
+            if select.select([heard], [], [], AGAIN if hurried else None)[0]:
+                number = os.read(heard, 1)[0]
+                if number == OVER:
+                    return
+                hurried = hurried or number in before
+            if hurried:
+                hurry()
 
     def note(number: int, frame: FrameType | None) -> None:
         come.append(signal.Signals(number))
-        news.put(True)
 
     thread = threading.Thread(target=press, daemon=True)
     thread.start()
     for number in before:
         signal.signal(number, note)
+    others = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     try:
         yield
     finally:
-        news.put(False)
+        signal.set_wakeup_fd(others)
+        os.write(told, bytes([OVER]))
         thread.join()
+        os.close(heard)
+        os.close(told)
         for number in reversed(before):
             signal.signal(number, before[number])
         if come:
