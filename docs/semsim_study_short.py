@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from page_tables import table, value
 
-HEADS = ["left out", "models", "originals", "recognised", "judges' kappa", "SemSim: tau", "best other: tau"]
-AHEAD = ["SemSim ahead of the best other", "ahead of lpips"]
+HEADS = ["left out", "SemSim: tau", "best other: tau", "SemSim ahead of that", "ahead of lpips"]
+CONDITIONS = ["recognised", "judges' kappa", "originals", "models"]
 SHARES = (0.25, 0.75)  # between which the share that is recognised should lie
 READ = (
     "*Ahead*: by how much more of tau SemSim agrees with the judges, both on the same draws, with 95 % intervals over "
@@ -20,7 +20,7 @@ def short(found: dict) -> list[str]:
     if not tests:
         return []
     rows = [line(test, share_of(test, found["recognised"])) for test in tests]
-    return ["## In short", "", " ".join(sentences(tests)), "", *table([*HEADS, *AHEAD], rows), "", READ, ""]
+    return ["## In short", "", " ".join(sentences(tests)), "", *table([*HEADS, *CONDITIONS], rows), "", READ, ""]
 
 
 def line(test: dict, share: float | None) -> list[str]:
@@ -31,14 +31,14 @@ def line(test: dict, share: float | None) -> list[str]:
     lpips = own["ahead"].get("lpips")
     return [
         test["left_out"],
-        str(own["models"]),
-        str(test["tested_originals"]),
-        seen if share is None or SHARES[0] <= share <= SHARES[1] else f"**{seen}**",
-        f"**{kappa}**" if own.get("kappa") is not None and not above(own, "kappa") else kappa,
         value(own["metrics"]["semsim"], "tau"),
         f"{best}: {value(own['metrics'][best], 'tau')}",
         value(own["ahead"][best], "tau"),
         "n/a" if lpips is None else value(lpips, "tau"),
+        seen if share is None or SHARES[0] <= share <= SHARES[1] else f"**{seen}**",
+        f"**{kappa}**" if own.get("kappa") is not None and not above(own, "kappa") else kappa,
+        str(test["tested_originals"]),
+        str(own["models"]),
     ]
 
 

@@ -22,6 +22,7 @@ PAGES = {
     "members": "results/members.md",
     "results": "results/audit.md",
     "semsim": "metrics/semsim.md",
+    "semsim_study": "results/semsim.md",
 }
 
 
