@@ -62,10 +62,11 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """Who is there, by node, and who should have been."""
+    """Who is there, by node, and who should have been; ``nodes`` are all that were called."""
 
     present: Mapping[int, Present]
     faults: tuple[Fault, ...]
+    nodes: frozenset[int] = frozenset()
 
     def name(self, node: int) -> str:
         """A client's name for people."""
@@ -94,7 +95,7 @@ def call_roll(grid: WatchedGrid, clients: int, config: ConfigRecord, *, timeout:
     faults += [Fault("a client", f"did not answer the roll call within {timeout:g} s")] * silent
     if not present:
         raise StudyError(f"No client is there. {faults[0].client}: {faults[0].reason}")
-    return Roll(present, tuple(faults))
+    return Roll(present, tuple(faults), frozenset(nodes))
 
 
 def _presence(reply: Message) -> Present:

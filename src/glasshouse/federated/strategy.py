@@ -43,7 +43,6 @@ class RecordedFedAvg(FedAvg):
         self.host = host
         self.grid = grid
         self.roll = roll
-        self.nodes = set(grid.get_node_ids())
         self.first = host.first_round()
         self.sent: Weights = {}
 
@@ -68,12 +67,11 @@ class RecordedFedAvg(FedAvg):
         return [Message(content, dst_node_id=node, message_type=MessageType.TRAIN) for node in self.roll.present]
 
     def _call_again(self) -> None:
-        """Call the roll anew where other nodes are connected than before: who starts again is another node.
+        """Call the roll anew where other nodes are connected than were called: who starts again is another node.
 
         Where nobody is, the run waits, and then ends, instead of rounds that nobody takes part in.
         """
-        nodes = set(self.grid.get_node_ids())
-        if nodes == self.nodes:
+        if set(self.grid.get_node_ids()) == self.roll.nodes:
             return
         plan, before = self.host.plan, self.roll
         config = instructions(self.host.class_names, self.first)
@@ -83,7 +81,7 @@ class RecordedFedAvg(FedAvg):
         faults = [*found.faults, *(Fault(f"client {client}", "has left") for client in left)]
         never = plan.clients - len(found.present) - len(faults)
         faults += [Fault("a client", "is not there")] * max(0, never)
-        self.roll, self.nodes = Roll(found.present, tuple(faults)), set(self.grid.get_node_ids())
+        self.roll = Roll(found.present, tuple(faults), found.nodes)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

@@ -48,11 +48,6 @@ class Step:
             return HOLDS
         return FAILS if self.difference.high < -self.margin else OPEN
 
-    def __str__(self) -> str:
-        one = self.difference
-        seeds = "1 seed" if one.images == 1 else f"{one.images} seeds"
-        return f"{self.larger} - {self.smaller}: {one.mean:+.3f} [{one.low:+.3f}, {one.high:+.3f}], {seeds}"
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
