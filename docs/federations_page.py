@@ -173,11 +173,12 @@ def promises(rows: list[dict]) -> list[str]:
 
 
 def missing(studies: list[dict]) -> list[str]:
-    """What a preset or a plan asks for and is not measured, a line for each network; failures are said."""
+    """What a preset asks for and is not measured, a line for each network; failures are said, whoever asked."""
     rows = known(studies)
     asked = {named(vars(one)): bool(shadows) for preset in PRESETS for one, shadows in preset.asked()}
     left: dict[str, dict[str, list[str]]] = {}
-    for which, shadows in (asked | {one: False for one in rows if one not in asked}).items():
+    others = {one: False for one, row in rows.items() if "failed" in row and one not in asked}
+    for which, shadows in (asked | others).items():
         row, (dataset, model, defense, augment, seed) = rows.get(which, {}), which
         if "accuracy" in row and ("shadowed" in row or not shadows):
             continue
