@@ -121,6 +121,22 @@ def test_a_real_client_draws_from_more_than_a_seed_of_torch_holds():
 
 
 @pytest.mark.parametrize("fresh", [False, True])
+def test_batches_and_dropout_of_a_real_client_follow_from_no_seed(fresh, small, holding, begun, monkeypatch):
+    """Who could try all seeds would know which images were in a batch, which DP-SGD promises to hide."""
+    drawn = []
+
+    def watched(*given, rng, **settings):
+        drawn.extend([rng.get_state(), torch.get_rng_state()])
+        return 0.0
+
+    monkeypatch.setattr(clients, "fit", watched)
+    train_round(small, holding, Member(0, b"s" * 32, fresh=fresh), 0, begun)
+    for state in drawn:
+        seed = torch.Generator().set_state(state).initial_seed()
+        assert torch.equal(state, torch.Generator().manual_seed(seed).get_state()) is not fresh
+
+
+@pytest.mark.parametrize("fresh", [False, True])
 def test_noise_of_a_real_client_never_comes_twice(fresh, small, holding):
     """The difference of two answers under one noise would show what the noise hides."""
     plan = dataclasses.replace(small, defense="dp_sgd:epsilon=1")

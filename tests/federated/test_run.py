@@ -26,7 +26,7 @@ from glasshouse.federated import federate
 from glasshouse.federated.holdings import open_pool
 from glasshouse.federated.plan import from_toml
 from glasshouse.federated.records import FACTS, Ledger, read_tensors
-from glasshouse.federated.run import read_result
+from glasshouse.federated.run import DATA_FILE, read_result, refuse_simulated
 from glasshouse.federated.simulation import silent
 from glasshouse.rays import environment
 
@@ -177,6 +177,16 @@ def test_images_that_changed_are_another_federation(small, in_process, tmp_path)
     open_pool.cache_clear()  # as in another process
     with pytest.raises(StudyError, match="was begun with other images than"):
         federate(plan, tmp_path / "out")
+
+
+def test_a_simulation_and_a_deployment_do_not_go_on_with_each_other(small, in_process, tmp_path):
+    federate(small, tmp_path / "out")
+    with pytest.raises(StudyError, match="was begun by 'glasshouse federate'"):
+        refuse_simulated(tmp_path / "out")
+    refuse_simulated(tmp_path / "new")
+    (tmp_path / "out" / DATA_FILE).unlink()  # which a deployment does not write
+    with pytest.raises(StudyError, match="was begun by 'flwr run'"):
+        federate(small, tmp_path / "out")
 
 
 def test_nobody_took_part(small, in_process, tmp_path):

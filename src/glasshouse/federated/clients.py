@@ -59,10 +59,6 @@ class Member:
         """A generator for one purpose and one time alone; in a simulation it is the same again."""
         return self.generator(*facts, secrets.token_bytes(32)) if self.fresh else self.generator(*facts)
 
-    def once(self, *facts: object) -> int:
-        """A seed for one purpose and one time alone; in a simulation it is the same again."""
-        return self.seed(*facts, secrets.token_bytes(32)) if self.fresh else self.seed(*facts)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
@@ -153,12 +149,14 @@ def train(plan: Federation, client: RoundClient, member: Member, received: Weigh
     """Train the received weights as a client, behind that client's own defense."""
     model = network(plan, client.holding.spec)
     set_weights(model, received)
-    recipe = dataclasses.replace(plan.recipe, seed=member.once("order", client.number))
+    order = member.generator_once("order", client.number)
     samples = client.holding.in_epoch(client.first)
     with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(member.once("dropout", client.number))
+        torch.set_rng_state(member.generator_once("dropout", client.number).get_state())
         every = list(model.parameters())  # also what the server will send anew: a client does not know
-        loss = fit(model, samples.images, samples.targets, recipe, client=client, decay_at=(), learning=every)
+        loss = fit(
+            model, samples.images, samples.targets, plan.recipe, client=client, decay_at=(), learning=every, rng=order
+        )
     promised = bool(client.defense.promise)  # about all that leaves the client, and nothing hides its loss
     return Trained(_shared(model, received, client), len(client.holding), math.nan if promised else loss)
 

@@ -23,7 +23,7 @@ from glasshouse.federated.apps import Participant, client_app, serve
 from glasshouse.federated.clients import Member
 from glasshouse.federated.holdings import owned
 from glasshouse.federated.plan import Federation
-from glasshouse.federated.run import begun, write_down
+from glasshouse.federated.run import begun, refuse_simulated, write_down
 from glasshouse.plans import wrong_type
 
 OUT = "out"
@@ -101,6 +101,7 @@ def main(grid: Grid, context: Context) -> None:
     out = Path(str(context.run_config.get(OUT, "")))
     if not out.is_absolute():
         raise SettingError(f"out = '{out}' in the run's configuration: give the absolute path of a directory.")
+    refuse_simulated(out)
     with begun(plan_of(context.run_config), out) as host:
         serve(host, grid, context)
         write_down(host, promised=False)  # a node may have another defense than the run asks for

@@ -145,13 +145,23 @@ def write_down(host: Host, *, promised: bool = True) -> FederationResult:
 
 
 def _refuse_other_images(host: Host, images: str) -> None:
-    """Refuse to go on with images that changed: a model of both would be nobody's."""
+    """Refuse to go on with images that changed, or in a deployment's place: a model of both would be nobody's."""
     path = host.directory / DATA_FILE
-    if host.first_round() and path.is_file() and path.read_text(encoding="ascii", errors="replace") != images:
-        raise StudyError(
-            f"{host.directory} was begun with other images than '{host.plan.dataset}' has now: choose another --out."
-        )
+    if host.first_round():
+        if not path.is_file():
+            raise StudyError(f"{host.directory} was begun by 'flwr run': go on with that, or choose another --out.")
+        if path.read_text(encoding="ascii", errors="replace") != images:
+            source = host.plan.dataset
+            raise StudyError(
+                f"{host.directory} was begun with other images than '{source}' has now: choose another --out."
+            )
     write_atomic(path, images.encode())
+
+
+def refuse_simulated(out: Path) -> None:
+    """Refuse to deploy on from where a simulation stopped, whose clients had other images."""
+    if (out / DATA_FILE).exists():
+        raise StudyError(f"{out} was begun by 'glasshouse federate': go on with that, or choose another 'out'.")
 
 
 def _refuse_foreign(out: Path, plan: Federation) -> None:

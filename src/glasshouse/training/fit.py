@@ -53,6 +53,7 @@ def fit(
     client: Client | None = None,
     decay_at: Sequence[float] = DECAY_AT,
     learning: Sequence[nn.Parameter] | None = None,
+    rng: torch.Generator | None = None,
     after_epoch: Callable[[int], None] = lambda epochs: None,
     progress: Progress = no_progress,
 ) -> float:
@@ -61,14 +62,17 @@ def fit(
     The client's defense sees the images first and augmentation comes after it, as where images are protected
     before they reach the machine that trains. The learning rate is divided by ten after these shares of the epochs.
     Of the parameters only those that are ``learning`` change, all but those of held parts where nobody names any.
+    ``rng`` draws batches and augmentation; it follows from the recipe's seed where none is given, and a seed of torch's
+    comes down to 32 bits, too few for a secret.
     ``after_epoch`` is told how many epochs are over, for who keeps or tries the model on its way.
     """
     client = client or Client()
+    rng = rng or torch.Generator().manual_seed(recipe.seed)
     client.begin(recipe.steps(len(images)), min(recipe.batch / len(images), 1), min(recipe.batch, len(images)))
     with devices.placed(model, follows=client.follows_device) as device:
         samples = Samples(images, labels, _outputs(model, images[:1].to(device)))
         with swiftest(model, images[:1].to(device)) as lay:
-            return _fit(model, samples, recipe, client, lay, decay_at, learning, after_epoch, progress)
+            return _fit(model, samples, recipe, client, lay, rng, decay_at, learning, after_epoch, progress)
 
 
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = 64) -> float:
@@ -86,6 +90,7 @@ def _fit(
     recipe: Recipe,
     client: Client,
     lay: Lay,
+    rng: torch.Generator,
     decay_at: Sequence[float],
     learning: Sequence[nn.Parameter] | None,
     after_epoch: Callable[[int], None],
@@ -93,7 +98,6 @@ def _fit(
 ) -> float:
     """Train where the model lies; samples wait on the CPU, where each batch is drawn and augmented before it moves."""
     images, labels, classes, device = samples.images, samples.targets, samples.classes, devices.home_of(model)
-    rng = torch.Generator().manual_seed(recipe.seed)
     optimizer = torch.optim.SGD(
         held.learning(model) if learning is None else learning,
         lr=recipe.lr,
