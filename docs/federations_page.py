@@ -18,6 +18,8 @@ from federations_claimed import (
     published,
 )
 from federations_rows import PRESETS, compared, known, learned, named, networks, of_way, ordered, planned, split
+from federations_seen import TEXT as SEEN
+from federations_seen import seen_table
 from federations_short import estimate, short
 from page_tables import table
 
@@ -219,8 +221,8 @@ FIXED = {
 }
 
 
-def page(studies: list[dict]) -> str:
-    """The page from what is kept of studies."""
+def page(studies: list[dict], seen: list[dict]) -> str:
+    """The page from what is kept of studies, and of what comparisons saw in images."""
     rows = ordered(studies)
     others, private = split(rows)
     text = [INTRODUCTION]
@@ -238,6 +240,8 @@ def page(studies: list[dict]) -> str:
             CONTROLS,
             *controlled(rows),
         ]
+        if seen:
+            text += ["## What is seen of images: SemSim", "", SEEN, *seen_table(seen)]
         text += ["## DP-SGD", "", PRIVATE, *promises(private)]
         text += ["## The differences behind the claims", "", DIFFERENCES, *differences(rows)]
     text += ["## What is missing", "", *missing(studies), "## What was chosen", "", CHOSEN, *chosen(studies), TERMS]
@@ -292,7 +296,8 @@ Accuracy is asked as the model was trained, of up to 1,000 training and 1,000 te
 stronger way to ask.
 """
 
-CONTROLS = """Does it take a shuffle? *Augmented*: clients shift images by up to four pixels and mirror half of them.
+CONTROLS = """Does it take a shuffle? *Augmented*: clients shift images by up to four pixels and mirror half of them;
+members are asked about with images as they are, and who asked with shifted ones as well might tell more.
 *Stopped early*: the watched round after which the model was right most often on test images; the same images chose
 it and are scored, so its accuracy is a little too good. *Stopped when as accurate as csvar*: the first watched round
 that is; who leaks less than that hides members, who leaks as much has only learned less. The better way to ask counts

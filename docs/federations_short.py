@@ -11,6 +11,8 @@ from glasshouse.reports.federations_view import together
 from glasshouse.studies.federations.results import behind, told
 from glasshouse.types import Interval
 
+AUGMENTED = behind({"defense": NONE, "augment": True})
+
 
 def short(rows: list[dict]) -> list[str]:
     """What was found, a sentence or two for each network."""
@@ -68,6 +70,7 @@ def leaks(rows: list[dict]) -> str:
     raw = together(list(map(area(LOSS, CLEAN), of_way(rows, CSVAR)))).mean
     told_by = ", ".join(f"{areas[way]:.3f} {WORDS[way]}" for way in areas)
     words = f"Members are told with AUC {told_by} ({raw:.3f} if asked with raw images only)"
+    words += instead(rows)
     as_good = matched(rows)
     if not as_good:
         return f"{words}."
@@ -77,6 +80,21 @@ def leaks(rows: list[dict]) -> str:
     return (
         f"{words}; vanilla training stopped once it is as accurate as CSVAR (round {rounds}) has {stopped:.3f}, CSVAR "
         f"minus that {estimate(more)}."
+    )
+
+
+def instead(rows: list[dict]) -> str:
+    """What ordinary augmentation does in the place of a shuffle, where that was tried."""
+    plain = {row["seed"]: row for row in of_way(rows, AUGMENTED)}
+    pairs = [(row, plain[row["seed"]]) for row in of_way(rows, CSVAR) if row["seed"] in plain]
+    if not pairs:
+        return ""
+    share = together([best_accuracy(row) for _, row in pairs]).mean
+    less = gap([(worst_area(LOSS)(shuffled), worst_area(LOSS)(row)) for shuffled, row in pairs])
+    auc = together([worst_area(LOSS)(row) for _, row in pairs]).mean
+    return (
+        f"; clients that shift and mirror images instead are right on {share:.1%} and have {auc:.3f}, CSVAR minus that "
+        f"{estimate(less)}"
     )
 
 

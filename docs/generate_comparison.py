@@ -83,13 +83,19 @@ def page() -> str:
         parts += [f"- {sentence}" for sentence in sentences(rows)]
         parts.append(f"\n![accuracy against leakage on {name}](csvar-{name}.png)\n")
         parts.append(f"![what was sent and what attackers made of it](csvar-{name}-pictures.png)\n")
-        parts.append("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
-        parts += ["| " + " | ".join(worst(row).cells()) + " |" for row in rows]
+        parts += filled([list(COLUMNS), *(worst(row).cells() for row in rows)])
         parts.append(f"\n{conditions(rows[0])}\n")
         parts += details(rows)
     if (FOLDER / "csvar-figure5.png").exists():
         parts.append(FIGURE_TEXT)
     return "\n".join(parts) + "\n"
+
+
+def filled(rows: list[list[str]]) -> list[str]:
+    """A table without the columns that have nothing but a head: what was not asked yet."""
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    head, *lines = ("| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True))
+    return [head, "|" + "---|" * len(columns), *lines]
 
 
 def conditions(row: dict) -> str:

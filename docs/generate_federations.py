@@ -1,7 +1,8 @@
 """The CSVAR paper's evaluation on real data: what studies of the preset ``csvar`` found, into docs/results, as a page.
 
-python docs/generate_federations.py STUDY ..., directories of 'glasshouse study run', finished or not. What was found is
-added to what is kept already, so that a long plan may be run in parts; without arguments only the page is written.
+python docs/generate_federations.py DIRECTORY ..., of 'glasshouse study run', finished or not, and of 'glasshouse
+compare'. What was found is added to what is kept already, so that a long plan may be run in parts; without arguments
+only the page is written.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import numpy as np
 from federations_figures import draw, draw_roc, draw_rounds
 from federations_page import RARE, page
 from federations_rows import compared, named, networks, ordered, split
+from federations_seen import rows_of
 
 from glasshouse.reports.federations_view import last_round
 from glasshouse.studies.federations.results import read_results
 
 FILE = Path(__file__).parent / "results" / "federations.json"
+SEEN = FILE.with_name("federations-seen.json")
 ROC, ROUNDS = FILE.with_name("federations-roc.png"), FILE.with_name("federations-rounds.png")
 POINTS = 30  # of a ROC curve that is kept
 DIGITS = 4
@@ -36,6 +39,18 @@ def export(studies: list[Path]) -> None:
     rows = ordered(content)
     draw(ROC, networks(split(rows)[0]), draw_roc, "others taken for members", "members found")
     draw(ROUNDS, compared(rows), draw_rounds, "round", "share")
+
+
+def export_seen(comparisons: list[Path]) -> None:
+    """Add what comparisons found by SemSim to what is kept; what is measured anew takes the place of what was."""
+    rows = [*seen(), *(row for directory in comparisons for row in rows_of(directory))]
+    content = rounded(list({(row["dataset"], row["defense"]): row for row in rows}.values()))
+    SEEN.write_text(json.dumps(content, indent=0, allow_nan=False) + "\n")
+
+
+def seen() -> list[dict]:
+    """What is kept of comparisons."""
+    return json.loads(SEEN.read_text()) if SEEN.is_file() else []
 
 
 def merged(studies: list[dict]) -> list[dict]:
@@ -92,6 +107,10 @@ def rounded(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        export([Path(study) for study in sys.argv[1:]])
-    FILE.with_suffix(".md").write_text(page(json.loads(FILE.read_text())))
+    given = [Path(one) for one in sys.argv[1:]]
+    comparisons = [one for one in given if (one / "comparison.json").is_file()]
+    if comparisons:
+        export_seen(comparisons)
+    if studies := [one for one in given if one not in comparisons]:
+        export(studies)
+    FILE.with_suffix(".md").write_text(page(json.loads(FILE.read_text()), seen()))

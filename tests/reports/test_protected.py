@@ -26,10 +26,10 @@ def scored(**means: float) -> dict[str, Interval]:
 
 PARTS = (
     Part("original", {}),
-    Part("protected image", scored(psnr=14.5, ssim=0.2, lpips=0.6)),
-    Part("A thumbnail", scored(psnr=18.25, ssim=0.3, lpips=0.7)),
-    Part("C jigsaw", scored(psnr=21.125, ssim=0.8, lpips=0.15, blocks_in_place=0.63)),
-    Part("baseline: blur", scored(psnr=22.0, ssim=0.9, lpips=0.05)),
+    Part("protected image", scored(psnr=14.5, ssim=0.2, lpips=0.6, semsim=0.9)),
+    Part("A thumbnail", scored(psnr=18.25, ssim=0.3, lpips=0.7, semsim=0.2)),
+    Part("C jigsaw", scored(psnr=21.125, ssim=0.8, lpips=0.15, semsim=0.3, blocks_in_place=0.63)),
+    Part("baseline: blur", scored(psnr=22.0, ssim=0.9, lpips=0.05, semsim=0.05)),
     Part("re-identified: region moments", scored(share=0.95)),
     Part("re-identified: learned linker", scored(share=0.5)),
     Part("F linked: learned linker", scored(share=0.75)),
@@ -110,6 +110,7 @@ def test_it_stands_alone_and_says_what_counts(make):
         "6 shuffled images of 16x16 pixels in 2 versions each",
         "Regions of 4 pixels; blocks adaptive; channels shuffled independently; seed 0",
         "Best picture: C jigsaw, LPIPS 0.15 [0.1, 0.2], PSNR 21.1 [21.1, 21.2] dB",
+        "As judges would see it: A thumbnail, SemSim 0.2 [0.15, 0.25] (0 is the original itself)",
         "Originals found among 200 images: 95% [90%, 100%] by region moments (chance 0.5 %)",
         "Versions of one image linked across epochs: 75% [70%, 80%] by learned linker (chance 16.7 %)",
         "No person has judged these pictures",
@@ -129,14 +130,14 @@ def test_settings_of_the_shuffle_are_told(make):
 def test_names_are_escaped(make):
     parts = (
         *PARTS,
-        Part(f"B {HOSTILE}", scored(psnr=10, ssim=0, lpips=0.01)),
+        Part(f"B {HOSTILE}", scored(psnr=10, ssim=0, lpips=0.01, semsim=0.01)),
         Part(f"re-identified: {HOSTILE}", scored(share=1)),
     )
     hostile = {"shown": (HOSTILE,), "protected": HOSTILE, "not_defined": {"ssim": HOSTILE}}
     path = write_protected_report(make(parts, **hostile))
     reader, text = read(path)
     assert HOSTILE not in path.read_text(encoding="utf-8")
-    assert text.count(HOSTILE) == 6  # best picture, best method, picture row, two table rows, reason
+    assert text.count(HOSTILE) == 7  # best picture, nearest picture, best method, picture row, two table rows, reason
     assert reader.alts == [f"{HOSTILE}, image 1"]
 
 
@@ -145,7 +146,7 @@ def test_what_counts_is_the_worst_attack_and_no_baseline(make):
     assert found["sharpest"].startswith("C jigsaw")
     assert found["identified"].endswith("by region moments")
     alone = worst(make(PARTS[:5]))
-    assert set(alone) == {"sharpest"}
+    assert set(alone) == {"sharpest", "nearest"}
     _, text = read(write_protected_report(make(PARTS[:5])))
     assert "linked across epochs" not in text
     assert "Originals found" not in text
@@ -156,15 +157,16 @@ def test_cells_follow_the_columns(make):
         "21.1 [21.1, 21.2]",
         "0.8 [0.75, 0.85]",
         "0.15 [0.1, 0.2]",
+        "0.3 [0.25, 0.35]",
         "63% [58%, 68%]",
     ]
-    assert cells(PARTS[1], make())[3] == ""
+    assert cells(PARTS[1], make())[4] == ""
 
 
 def test_a_metric_that_is_not_defined_is_na_with_its_reason(make):
     small = tuple(Part(one.name, {name: x for name, x in one.scores.items() if name != "ssim"}) for one in PARTS)
     result = make(small, not_defined={"ssim": "SSIM is not defined under 11 px"})
-    assert cells(result.parts[1], result) == ["14.5 [14.4, 14.6]", "n/a", "0.6 [0.55, 0.65]", ""]
+    assert cells(result.parts[1], result) == ["14.5 [14.4, 14.6]", "n/a", "0.6 [0.55, 0.65]", "0.9 [0.85, 0.95]", ""]
     assert "SSIM is not defined under 11 px." in read(write_protected_report(result))[1]
 
 

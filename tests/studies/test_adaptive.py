@@ -131,6 +131,7 @@ def test_undefended_images_are_what_they_are(measured):
     assert none.psnr is None
     assert none.identified["mean"] == csvar.identified["mean"] == 1  # region moments give a shuffled image away
     assert csvar.lpips["mean"] > 0
+    assert none.semsim["mean"] < 1e-3 < csvar.semsim["mean"]
     assert len(csvar.cells()) == len(COLUMNS)
 
 

@@ -88,7 +88,7 @@ def test_every_part_is_there_with_its_interval(result):
         *(f"F linked: {name}" for name in METHODS),
     ]
     for part in result.parts[1:10]:
-        assert {"psnr", "ssim", "lpips"} <= set(part.scores)
+        assert {"psnr", "ssim", "lpips", "semsim"} <= set(part.scores)
     for part in result.parts:
         for interval in part.scores.values():
             assert interval.images == 6

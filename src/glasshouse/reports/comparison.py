@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,14 @@ COLUMNS = (
     "reconstruction: LPIPS",
     "PSNR",
     "by",
+    "nearest picture: SemSim",
     "recognised by a classifier",
     "re-identified",
     "versions linked",
     "in the set: AUC",
     "its group found",
 )
-PICTURED = 6  # columns that tell of accuracy and pictures; the others tell images apart
+PICTURED = 7  # columns that tell of accuracy and pictures; the others tell images apart
 LABELS = 1.6  # inches left of the pictures
 HEADS = {"original": "private", "protected": "sent", "A": "A", "B": "B", "C": "C", "D": "D", "E": "E"}
 
@@ -42,6 +43,7 @@ class Worst:
     sharpest: str
     lpips: JSON
     psnr: JSON | None
+    semsim: JSON | None
     recognised: JSON
     identified: JSON
     linked: JSON | None
@@ -57,6 +59,7 @@ class Worst:
             number(self.lpips),
             "identical" if self.psnr is None else number(self.psnr),
             self.sharpest,
+            "" if self.semsim is None else number(self.semsim),
             percent(self.recognised),
             percent(self.identified),
             "" if self.linked is None else percent(self.linked),
@@ -79,12 +82,19 @@ def worst(row: JSON) -> Worst:
         sharpest=sharpest,
         lpips=pictures[sharpest]["lpips"],
         psnr=None if psnr["mean"] is None else psnr,
+        semsim=nearest(pictures.values()),
         recognised=_most([scores["recognised"] for scores in pictures.values()]),
         identified=_most([scores["share"] for name, scores in parts.items() if name.startswith("re-identified")]),
         linked=_most(linked) if linked else None,
         member=_most([scores["auc"] for scores in asked]) if asked else None,
         group=_most([scores["group found"] for scores in asked]) if asked else None,
     )
+
+
+def nearest(pictures: Iterable[JSON]) -> JSON | None:
+    """The least distance of any picture to its original by SemSim; none where it was not asked."""
+    distances = [scores["semsim"] for scores in pictures if "semsim" in scores]
+    return min(distances, key=lambda distance: distance["mean"]) if distances else None
 
 
 def _most(shares: Sequence[JSON]) -> JSON:

@@ -13,7 +13,7 @@ from glasshouse.studies.protected import ProtectedResult
 from glasshouse.studies.shuffled import Part
 from glasshouse.types import Interval
 
-PICTURES = ("psnr", "ssim", "lpips", "blocks in place")
+PICTURES = ("psnr", "ssim", "lpips", "semsim", "blocks in place")
 FACES = {
     "A thumbnail": "The mean of each region and channel, which no order of blocks changes.",
     "B channels un-mixed": "Blocks of the three channels matched by their patterns (assignment).",
@@ -76,6 +76,8 @@ def worst(result: ProtectedResult) -> dict[str, str]:
     sharpest = min(attacks, key=lambda part: part.scores["lpips"].mean)
     lpips, psnr = (number(sharpest.scores[name]) for name in ("lpips", "psnr"))
     found = {"sharpest": f"{sharpest.name}, LPIPS {lpips}, PSNR {psnr} dB"}
+    nearest = min(attacks, key=lambda part: part.scores["semsim"].mean)
+    found["nearest"] = f"{nearest.name}, SemSim {number(nearest.scores['semsim'])}"
     for key, start in (("identified", "re-identified: "), ("linked", "F linked: ")):
         parts = [part for part in told(result) if part.name.startswith(start)]
         if parts:

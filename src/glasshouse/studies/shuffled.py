@@ -26,7 +26,7 @@ from glasshouse.metrics import Metric, metrics
 from glasshouse.types import JSON, ImageSpec, Interval, Progress, finite_or_none, no_progress
 
 VERSION = 2  # counts changes of the attack, or of its scores, that change results
-METRICS = ("psnr", "ssim", "lpips")
+METRICS = ("psnr", "ssim", "lpips", "semsim")
 SET_METRICS = ("auc", "tpr_at_fpr_0.01")
 IN_THE_SET = "H in the set: "
 OUTSIDE = -1

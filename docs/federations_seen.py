@@ -1,0 +1,60 @@
+"""How near protected images, and what attackers make of them, come to their originals by SemSim, as a table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from page_tables import table
+
+from glasshouse.reports.comparison import nearest, number
+
+SENT = "protected image"
+HEADS = ["data", "defense", "what is sent", "nearest picture of an attacker", "by", "floor: a blur", "images"]
+FLOOR = "baseline: blur"
+
+TEXT = """An eavesdropper between collection and compute node holds what is sent and everything but the key, and tries
+all parts of the [unshuffle](../attacks/unshuffle.md) attack; learned ones practise on public images, with equal compute
+for every defense. [SemSim](../metrics/semsim.md) is 0 for the original itself and grows as less can be recognised; it
+learned from classifiers' judgements, not from people's. The blur is made from the original and shows no more than a
+thumbnail with a pixel for each region would. `glasshouse compare` measured it at the resolution of the federations
+above; how often a classifier still names the class, and who is who, is [another page](csvar.md).
+"""
+
+
+def rows_of(directory: Path) -> list[dict]:
+    """What a comparison found by SemSim, a row for each defense."""
+    found = json.loads((directory / "comparison.json").read_text())["rows"]
+    return [_row(row) for row in found if "accuracy" in row]
+
+
+def _row(row: dict) -> dict:
+    parts = {one["part"]: one["scores"] for one in row["parts"] if "semsim" in one["scores"]}
+    made = {name: scores for name, scores in parts.items() if not name.startswith("baseline")}
+    best = nearest(made.values())
+    return {
+        "dataset": row["plan"]["dataset"],
+        "defense": row["variant"],
+        "images": row["plan"]["images"],
+        "sent": parts[SENT]["semsim"],
+        "nearest": best,
+        "by": next(name for name, scores in made.items() if scores["semsim"] == best),
+        "floor": parts[FLOOR]["semsim"],
+    }
+
+
+def seen_table(rows: list[dict]) -> list[str]:
+    """The rows as a table in Markdown."""
+    lines = [
+        [
+            row["dataset"],
+            row["defense"],
+            number(row["sent"]),
+            number(row["nearest"]),
+            row["by"],
+            number(row["floor"]),
+            str(row["images"]),
+        ]
+        for row in rows
+    ]
+    return ["", *table(HEADS, lines), ""]
