@@ -11,13 +11,15 @@ from glasshouse.reports.federations_view import together
 from glasshouse.studies.federations.results import behind, told
 from glasshouse.types import Interval
 
+FELL, ROSE = 0.2, 0.1  # by so much in the last quarter of its rounds a training has not settled
 AUGMENTED = behind({"defense": NONE, "augment": True})
 
 
 def short(rows: list[dict]) -> list[str]:
     """What was found, a sentence or two for each network."""
     found = [(place, in_words(*place, own)) for place, own in planned(rows).items()]
-    found += [(place, told_by_shadows(own)) for place, own in networks(rows).items() if any(map(shadowed, own))]
+    asked = {place: own for place, own in networks(rows).items() if any(map(shadowed, own))}
+    found += [(place, told_by_shadows(place[0], own)) for place, own in asked.items()]
     return [f"- **{dataset}, {model}**: {words}" for (dataset, model), words in found]
 
 
@@ -26,7 +28,7 @@ def shadowed(row: dict) -> bool:
     return "shadowed" in row
 
 
-def told_by_shadows(rows: list[dict]) -> str:
+def told_by_shadows(dataset: str, rows: list[dict]) -> str:
     """How well the strongest of all attacks tells members of each way to train."""
     parts = []
     for row in filter(shadowed, rows):
@@ -34,7 +36,8 @@ def told_by_shadows(rows: list[dict]) -> str:
         auc = strongest["auc"]
         share = f"right on {best_accuracy(row)['mean']:.1%}"
         parts.append(f"{behind(row)}, {share}: AUC {auc['mean']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}] ({name})")
-    return f"the strongest attack, shadow models among them, seed by seed: {'; '.join(parts)}."
+    words = f"the strongest attack, shadow models among them, seed by seed: {'; '.join(parts)}{cut_short(rows)}"
+    return f"{words}." if learned(dataset, rows) else f"{words}; the network hardly learned, and so decides nothing."
 
 
 def in_words(dataset: str, model: str, rows: list[dict]) -> str:
@@ -49,7 +52,20 @@ def in_words(dataset: str, model: str, rows: list[dict]) -> str:
     if not shuffled:
         return f"{undefended}; CSVAR was not run yet."
     costs = [cost(dataset, model, way, rows) for way in (CSVAR, NOISE) if of_way(rows, way)]
-    return f"{undefended}; {'; '.join(costs)}. {leaks(rows)}"
+    printed = [row for row in rows if behind(row) in WORDS]  # what table I has
+    return " ".join(filter(None, [f"{undefended}; {'; '.join(costs)}. {leaks(rows)}", *map(unsettled, printed)]))
+
+
+def unsettled(row: dict) -> str:
+    """What a mean would hide of a training: that it fell at the end, or had not come to one."""
+    curve = row["curve"]
+    before, last = max(curve[: -(len(curve) // 4) or None]), curve[-1]
+    name = f"{behind(row)}, seed {row['seed']}"
+    if last < before - FELL:
+        return f"**{name} fell** from {before:.0%} to {last:.0%} of clean test images at the end."
+    if last > before + ROSE:
+        return f"{name} still rose at the end, from {before:.0%} to {last:.0%} of clean test images."
+    return ""
 
 
 def cost(dataset: str, model: str, way: str, rows: list[dict]) -> str:
@@ -61,7 +77,8 @@ def cost(dataset: str, model: str, way: str, rows: list[dict]) -> str:
 
 def points(value: Interval) -> str:
     """A difference of shares in points of a hundred."""
-    return f"{100 * value.mean:.1f} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
+    low, high = (100 * min(max(end, -1), 1) for end in (value.low, value.high))  # Student's t knows no ends
+    return f"{100 * value.mean:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def leaks(rows: list[dict]) -> str:
@@ -70,16 +87,22 @@ def leaks(rows: list[dict]) -> str:
     raw = together(list(map(area(LOSS, CLEAN), of_way(rows, CSVAR)))).mean
     told_by = ", ".join(f"{areas[way]:.3f} {WORDS[way]}" for way in areas)
     words = f"Members are told with AUC {told_by} ({raw:.3f} if asked with raw images only)"
-    words += instead(rows)
+    return f"{words}{instead(rows)}{cut_short(rows)}."
+
+
+def cut_short(rows: list[dict]) -> str:
+    """How vanilla training leaks that is stopped once it is as accurate as CSVAR; some never is."""
     as_good = matched(rows)
+    missed = sorted({row["seed"] for row in of_way(rows, CSVAR)} - {row["seed"] for row, _, _ in as_good})
+    never = f"; vanilla training never is as accurate as CSVAR in seed {', '.join(map(str, missed))}" if missed else ""
     if not as_good:
-        return f"{words}."
+        return never
     pairs = [(worst_area(LOSS)(row), most_told(plain, at)) for plain, at, row in as_good]
     stopped, more = together([two for _, two in pairs]).mean, gap(pairs)
     rounds = ", ".join(str(at) for _, at, _ in as_good)
     return (
-        f"{words}; vanilla training stopped once it is as accurate as CSVAR (round {rounds}) has {stopped:.3f}, CSVAR "
-        f"minus that {estimate(more)}."
+        f"; vanilla training stopped once it is as accurate as CSVAR (round {rounds}) has {stopped:.3f} by the loss "
+        f"attack, CSVAR minus that {estimate(more)}{never}"
     )
 
 
@@ -89,12 +112,12 @@ def instead(rows: list[dict]) -> str:
     pairs = [(row, plain[row["seed"]]) for row in of_way(rows, CSVAR) if row["seed"] in plain]
     if not pairs:
         return ""
-    share = together([best_accuracy(row) for _, row in pairs]).mean
-    less = gap([(worst_area(LOSS)(shuffled), worst_area(LOSS)(row)) for shuffled, row in pairs])
-    auc = together([worst_area(LOSS)(row) for _, row in pairs]).mean
+    right, shuffled_right = (together([best_accuracy(pair[place]) for pair in pairs]).mean for place in (1, 0))
+    raw = area(LOSS, CLEAN)
+    auc, less = together([raw(row) for _, row in pairs]).mean, gap([(raw(one), raw(two)) for one, two in pairs])
     return (
-        f"; clients that shift and mirror images instead are right on {share:.1%} and have {auc:.3f}, CSVAR minus that "
-        f"{estimate(less)}"
+        f"; clients that shift and mirror images instead are right on {right:.1%} (CSVAR: {shuffled_right:.1%}) and "
+        f"have {auc:.3f} asked with raw images, CSVAR asked alike minus that {estimate(less)}"
     )
 
 

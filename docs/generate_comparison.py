@@ -171,12 +171,12 @@ def details(rows: list[dict]) -> list[str]:
         if row["variant"] not in SHOWN:
             continue
         lines.append(f"\n<details><summary>Every part of the attack on {row['variant']}</summary>\n")
-        columns = ("PSNR", "SSIM", "LPIPS", "blocks in place", "recognised", "share", "AUC", "group found")
+        columns = ("PSNR", "SSIM", "LPIPS", "SemSim", "blocks in place", "recognised", "share", "AUC", "group found")
         lines.append("| part | " + " | ".join(columns) + " |\n|" + "---|" * (1 + len(columns)))
         for part in row["parts"]:
             scores = part["scores"]
             cells = [part["part"]]
-            for name in ("psnr", "ssim", "lpips"):
+            for name in ("psnr", "ssim", "lpips", "semsim"):
                 value = scores.get(name)
                 cells.append("" if value is None else "identical" if value["mean"] is None else number(value))
             shares = ("blocks in place", "recognised", "share")
@@ -219,7 +219,8 @@ What to take from it:
   which no attack here does. Averages of two and of whole groups [are found out](members.md), so those may be too.
   Labels are in the open. Where a class has few images, as faces do here, even the attacks at hand find most members.
 - No person has judged these pictures yet.
-- Rows without the last two columns are of an earlier version, which did not ask for members.
+- Tables and rows without the last two columns are of an earlier version, which did not ask for members. A column of
+  [SemSim](../metrics/semsim.md), where there is one, has the nearest picture of any part: 0 is the original itself.
 """
 FIGURE_TEXT = """## Figure 5 of the paper, and one line more
 

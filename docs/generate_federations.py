@@ -16,7 +16,7 @@ import numpy as np
 from federations_figures import draw, draw_roc, draw_rounds
 from federations_page import RARE, page
 from federations_rows import compared, named, networks, ordered, split
-from federations_seen import rows_of
+from federations_seen import refuse_unequal, rows_of
 
 from glasshouse.reports.federations_view import last_round
 from glasshouse.studies.federations.results import read_results
@@ -45,6 +45,7 @@ def export_seen(comparisons: list[Path]) -> None:
     """Add what comparisons found by SemSim to what is kept; what is measured anew takes the place of what was."""
     rows = [*seen(), *(row for directory in comparisons for row in rows_of(directory))]
     content = rounded(list({(row["dataset"], row["defense"]): row for row in rows}.values()))
+    refuse_unequal(content)
     SEEN.write_text(json.dumps(content, indent=0, allow_nan=False) + "\n")
 
 

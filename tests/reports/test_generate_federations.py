@@ -56,7 +56,7 @@ def test_an_unfinished_study_says_what_is_missing_and_judges_the_rest(script, tm
     assert "raw queries | none - csvar | 1 | +0.200 [+0.172, +0.228] | 0.0000 |" in text
     assert "than published | csvar - none | 1 | -0.045 [-0.073, -0.017] | -0.0276 |" in text
     assert "CSVAR costs 4.5 [1.7, 7.3] points of accuracy (published: 2.8); noise sigma 50 costs 40.0" in text
-    assert "(round 1) has 0.800, CSVAR minus that -0.200 [-0.228, -0.172]." in text
+    assert "(round 1) has 0.800 by the loss attack, CSVAR minus that -0.200 [-0.228, -0.172]." in text
     assert "| 85.5% (83.5% to 87.5%) | 85.5% (83.5% to 87.5%) | 82.74%, below our interval |" in text
     assert "| clients | `4` | how many clients |" in text
     assert script.ROC.stat().st_size > 1000 < script.ROUNDS.stat().st_size
@@ -69,13 +69,15 @@ def test_shadow_attacks_and_controls_have_their_rows(script, tmp_path):
         "shadow models among them, seed by seed: none, right on 90.0%: AUC 0.950 [0.930, 0.970] (lira, clean)" in page
     )
     assert "| none | lira | 0.950 (0.930 to 0.970) | 0.100 (0.080 to 0.120) | n/a | n/a |" in page
+    alike = "right on 80.0% (CSVAR: 70.0%) and have 0.600 asked with raw images, CSVAR asked alike minus that +0.000"
+    assert alike in page
     assert "| none, augmented, stopped early | 1 | 80.0% (78.0% to 82.0%) | 0.600 (0.580 to 0.620) |" in page
 
 
 def test_nothing_finished_is_a_page_of_choices(script, tmp_path):
     waiting = {"dataset": "cifar10", "model": "mlp", "defense": "none", "augment": False, "seed": 0, "pending": True}
     page = made(script, tmp_path, [waiting])
-    assert "Missing in every table above" in page
+    assert "Missing of the presets in every table above" in page
     assert "Do the paper's claims hold" not in page
     assert "What was chosen" in page
 
@@ -140,8 +142,21 @@ def test_what_is_seen_by_semsim_counts_attacks_and_no_baseline(script, tmp_path)
     def part(name, mean):
         return {"part": name, "scores": {"semsim": {"mean": mean, "low": mean - 0.1, "high": mean + 0.1, "images": 9}}}
 
-    parts = [part("protected image", 0.9), part("C jigsaw", 0.4), part("baseline: blur", 0.3), part("A thumbnail", 0.7)]
-    plan = {"dataset": "orl_faces:size=64", "images": 9}
+    parts = [
+        part("protected image", 0.9),
+        part("C jigsaw", 0.4),
+        part("baseline: down-sampled", 0.3),
+        part("A thumbnail", 0.7),
+    ]
+    plan = {
+        "dataset": "orl_faces:size=64",
+        "images": 99,
+        "gallery": 9,
+        "train": 9,
+        "steps": 9,
+        "versions": 2,
+        "seed": 0,
+    }
     failed = {"plan": plan, "variant": "none", "failed": "it diverged"}
     for mean in (0.5, 0.4):  # what is measured anew takes the place of what was
         parts[1] = part("C jigsaw", mean)
@@ -152,3 +167,18 @@ def test_what_is_seen_by_semsim_counts_attacks_and_no_baseline(script, tmp_path)
     line = "| orl_faces:size=64 | csvar | 0.9 [0.8, 1] | 0.4 [0.3, 0.5] | C jigsaw | 0.3 [0.2, 0.4] | 9 |"
     assert text.count("| orl_faces:size=64 | csvar | 0.9") == 1
     assert line in text
+    rows[1] |= {"variant": "none", "plan": plan | {"steps": 10}}
+    (tmp_path / "comparison.json").write_text(json.dumps({"rows": rows}))
+    with pytest.raises(SystemExit, match="different settings"):
+        script.export_seen([tmp_path])
+
+
+def test_trainings_that_fell_or_did_not_settle_are_named(script, tmp_path):
+    fell, rising = {"curve": [0.2, 0.8, 0.9, 0.3]}, {"curve": [0.2, 0.5, 0.7, 0.9]}
+    rows = [face("none", 0.9, 0.8, **rising), face("csvar", 0.95, 0.6, **fell), face(NOISE, 0.5, 0.7, curve=[0.5] * 4)]
+    text = made(script, tmp_path, rows)
+    assert "none, seed 0 still rose at the end, from 70% to 90% of clean test images." in text
+    assert "**csvar, seed 0 fell** from 90% to 30% of clean test images at the end." in text
+    assert "image_noise:sigma=50, seed 0" not in text
+    assert "vanilla training never is as accurate as CSVAR in seed 0" in text
+    assert "- orl_faces, shufflenet_v2: 1 of 3 seeds of none, image_noise:sigma=50, csvar; 0 of 3 seeds of" in text

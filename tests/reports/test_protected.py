@@ -110,7 +110,7 @@ def test_it_stands_alone_and_says_what_counts(make):
         "6 shuffled images of 16x16 pixels in 2 versions each",
         "Regions of 4 pixels; blocks adaptive; channels shuffled independently; seed 0",
         "Best picture: C jigsaw, LPIPS 0.15 [0.1, 0.2], PSNR 21.1 [21.1, 21.2] dB",
-        "As judges would see it: A thumbnail, SemSim 0.2 [0.15, 0.25] (0 is the original itself)",
+        "Nearest by SemSim: A thumbnail, 0.2 [0.15, 0.25] (0 is the original itself)",
         "Originals found among 200 images: 95% [90%, 100%] by region moments (chance 0.5 %)",
         "Versions of one image linked across epochs: 75% [70%, 80%] by learned linker (chance 16.7 %)",
         "No person has judged these pictures",

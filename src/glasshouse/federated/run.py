@@ -149,7 +149,10 @@ def _refuse_other_images(host: Host, images: str) -> None:
     path = host.directory / DATA_FILE
     if host.first_round():
         if not path.is_file():
-            raise StudyError(f"{host.directory} was begun by 'flwr run': go on with that, or choose another --out.")
+            raise StudyError(
+                f"{host.directory} was begun by 'flwr run', or by an older version: go on with that, or choose another "
+                "--out."
+            )
         if path.read_text(encoding="ascii", errors="replace") != images:
             source = host.plan.dataset
             raise StudyError(

@@ -46,21 +46,20 @@ def controls(rows: Sequence[JSON]) -> list[Control]:
 def matched(rows: Sequence[JSON]) -> list[tuple[JSON, int, JSON]]:
     """Of every seed: training without a defense, its first watched round that is as accurate as the defense, and that.
 
-    Where none is, the best stands in. Less leakage than that of a training which was cut short is a defense's merit;
-    the rest comes of learning less.
+    Seeds whose training never is are left out. Less leakage than that of a training which was cut short is a
+    defense's merit; the rest comes of learning less.
     """
     plain, defended = (
         {row["seed"]: row for row in rows if behind(row) == way and row.get("watched")} for way in ("none", MATCHED)
     )
-    return [
-        (plain[seed], _first_as_right(plain[seed], _right(defended[seed], last_round(defended[seed]))), defended[seed])
-        for seed in sorted(plain.keys() & defended.keys())
-    ]
+    pairs = [(plain[seed], defended[seed]) for seed in sorted(plain.keys() & defended.keys())]
+    rounds = [_first_as_right(one, _right(two, last_round(two))) for one, two in pairs]
+    return [(one, at, two) for (one, two), at in zip(pairs, rounds, strict=True) if at is not None]
 
 
-def _first_as_right(row: JSON, goal: JSON) -> int:
+def _first_as_right(row: JSON, goal: JSON) -> int | None:
     numbers = sorted(map(int, row["watched"]))
-    return next((number for number in numbers if _right(row, number)["mean"] >= goal["mean"]), best_round(row))
+    return next((number for number in numbers if _right(row, number)["mean"] >= goal["mean"]), None)
 
 
 def best_round(row: JSON) -> int:

@@ -77,7 +77,7 @@ def worst(result: ProtectedResult) -> dict[str, str]:
     lpips, psnr = (number(sharpest.scores[name]) for name in ("lpips", "psnr"))
     found = {"sharpest": f"{sharpest.name}, LPIPS {lpips}, PSNR {psnr} dB"}
     nearest = min(attacks, key=lambda part: part.scores["semsim"].mean)
-    found["nearest"] = f"{nearest.name}, SemSim {number(nearest.scores['semsim'])}"
+    found["nearest"] = f"{nearest.name}, {number(nearest.scores['semsim'])}"
     for key, start in (("identified", "re-identified: "), ("linked", "F linked: ")):
         parts = [part for part in told(result) if part.name.startswith(start)]
         if parts:

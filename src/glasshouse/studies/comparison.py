@@ -105,7 +105,7 @@ class ComparisonShelf:
     def of(cls, plan: Comparison, dealt: Dealt, network: nn.Module, directory: Path) -> ComparisonShelf:
         """The shelf of a plan, for these very images and this very network."""
         settings = {name: value for name, value in dataclasses.asdict(plan).items() if name not in ("dataset", "model")}
-        scored = [(name, metrics.create(name).version) for name in shuffled.METRICS]
+        scored = [(name, metrics.create(name).edition) for name in shuffled.METRICS]
         facts = (VERSION, shuffled.VERSION, judge.VERSION, scored, settings, dealt.digest, _digest_of(network))
         told = _name(judge.VERSION, dealt.digest, plan.seed)
         return cls(directory, facts, directory / f"judge-{told}.safetensors")
