@@ -22,7 +22,7 @@ from glasshouse.federated.clients import network, set_weights
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.records import Ledger
 from glasshouse.models.batchnorm import batchnorm_mode, watched
-from glasshouse.reports.federation_audit import write_federation_audit_report
+from glasshouse.reports.federation_audit import verdict, write_federation_audit_report
 from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
 from glasshouse.studies.sightings import Scene, assigned, points_home, victims
@@ -75,6 +75,15 @@ def test_one_step_in_the_open_shows_the_images(audits):
     }
     assert error(audits["open"]) < 0.5 * floor(audits["open"])
     assert sum(row.home.mean for row in rows) / 3 > 0.6
+
+
+def test_the_verdict_says_who_beats_the_floor_or_that_nobody_does(audits, places, tmp_path):
+    assert f"Nearer than the floor by every metric: {ATTACK} on client 0" in verdict(audits["open"])
+    weak = audit_federation(places["open"], tmp_path, dataclasses.replace(SETTINGS, attacks=("invgrad:steps=1",)))
+    assert "No attack came nearer than the floor" in verdict(weak)
+    page = write_federation_audit_report(weak).read_text(encoding="utf-8")
+    assert "No attack came nearer than the floor" in page
+    assert "Round 0 of 2, counted from 0" in page
 
 
 def test_csvar_shows_less(audits):

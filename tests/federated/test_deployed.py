@@ -31,12 +31,13 @@ from tests.soak import SHARE
 
 from glasshouse import data
 from glasshouse.collection import new_key
-from glasshouse.errors import SettingError, UnknownNameError
-from glasshouse.federated import Federation
+from glasshouse.errors import SettingError, StudyError, UnknownNameError
+from glasshouse.federated import Federation, deployed
 from glasshouse.federated.apps import answer_once
 from glasshouse.federated.deployed import participant, plan_of
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.records import Ledger, read_tensors
+from glasshouse.federated.run import DATA_FILE
 
 APP = Path(__file__).parents[2] / "examples" / "flower_app"
 DIGITS = tuple(str(digit) for digit in range(10))
@@ -104,6 +105,13 @@ def test_a_client_has_the_last_word(tmp_path):
 def test_nodes_that_cannot_take_part(config, match):
     with pytest.raises(SettingError, match=match):
         participant(node(**config))
+
+
+def test_a_deployment_does_not_go_on_where_a_simulation_stopped(carry_out, tmp_path):
+    carry_out(plan_of({**CONFIG, "images": 60}), tmp_path / "out")
+    (tmp_path / "out" / DATA_FILE).write_text("what a simulation writes")
+    with pytest.raises(StudyError, match="was begun by 'glasshouse federate'"):
+        deployed.main(None, dataclasses.replace(node(), run_config={**CONFIG, "out": str(tmp_path / "out")}))
 
 
 def certificate(folder: Path) -> dict[str, Path]:

@@ -36,6 +36,13 @@ def test_same_seed_same_weights(digits):
         assert torch.equal(a, b)
 
 
+def test_batches_follow_from_a_generator_where_one_is_given(digits):
+    found = [trained(digits, Recipe(epochs=1, batch=64), rng=torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    first, again, other = (next(model.parameters()) for model in found)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
 def test_a_hook_sees_and_changes_every_gradient(digits):
     spec, (images, labels), _ = digits
     model = models.create("lenet", spec, seed=0)

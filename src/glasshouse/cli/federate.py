@@ -89,7 +89,7 @@ def federate(
 class _Teller:
     """Says of each round what came out, how fast rounds go, and how long the others take if they are like those.
 
-    Rounds of an earlier run count for the pace, and stand in the table at the end.
+    The first round of a run counts for the pace only while there is no other: workers start in it.
     """
 
     def __init__(self, shown: Stages, rounds: int) -> None:
@@ -101,7 +101,8 @@ class _Teller:
         """Flower begins: until the first round is over there is nothing else to see."""
         self.begun = True
         earlier = f"{len(self.seconds)} of {self.rounds} rounds were finished before. " if self.seconds else ""
-        self.shown.say(f"{earlier}Starting Flower's simulation, which takes some seconds.")
+        self.seconds.clear()
+        self.shown.say(f"{earlier}Starting Flower's simulation, which takes up to a minute on busy cores.")
 
     def tell(self, one: Round) -> None:
         """A round is over."""
@@ -110,7 +111,8 @@ class _Teller:
         self.seconds.append(one.seconds)
         if self.begun:
             number = one.number + 1
-            speed = pace(len(self.seconds) / max(sum(self.seconds), 1e-9), self.rounds - number, "rounds")
+            usual = self.seconds[1:] or self.seconds
+            speed = pace(len(usual) / max(sum(usual), 1e-9), self.rounds - number, "rounds")
             self.shown.say(f"Round {number} of {self.rounds}: {', '.join(_facts(one))}{speed}")
 
 
@@ -126,10 +128,11 @@ def _show(result: FederationResult, page: Path) -> None:
     from rich.table import Table
 
     from glasshouse.federated.records import named
+    from glasshouse.reports.federation import shield
 
     console = Console()
     plan = result.plan
-    table = Table(title=f"{plan.model} on {plan.dataset}: {plan.clients} clients, {plan.split}, {plan.defense}")
+    table = Table(title=f"{plan.model} on {plan.dataset}: {plan.clients} clients, {plan.split}, {shield(plan)}")
     for name in ("round", "accuracy", "loss", "MB sent", "seconds", "clients", "failed"):
         table.add_column(name, justify="right")
     for one in result.rounds:

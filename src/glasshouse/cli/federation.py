@@ -65,23 +65,25 @@ def _show(result: FederationAuditResult, page: Path) -> None:
     from rich.table import Table
 
     from glasshouse.cli.fitting import fitted
-    from glasshouse.reports.federation_audit import cells, columns, number
+    from glasshouse.reports.federation_audit import cells, columns, number, number_of, verdict
 
     console = Console()
     rows = []
     for row in result.rows:
         rows.append([row.victim, row.attack, *cells(row.values, result), number(row.home)])
         rows.append(["", "floor: mean color", *cells(row.floor, result), ""])
-    title = f"What the server could see in round {result.settings.round} (mean, 95 % interval)"
-    heads = ("seen", "attack", *columns(result), "points home (half by chance)")
+    title = f"What the server could see in round {number_of(result)} (mean, 95 % interval)"
+    heads = ("update of", "attack", *columns(result), "points home (half by chance)")
     floors = range(1, len(rows), 2)
     console.print(fitted(title, heads, rows, console.width, spare=columns(result), dim=floors))
-    table = Table("attack", "asked with", "AUC", title="Who was in the training data of the global model")
+    title = f"Who was in the training data of the global model, as it was after round {number_of(result)}"
+    table = Table("attack", "asked with", "AUC", title=title)
     for one in result.told:
         table.add_row(one.attack, f"{one.query} images", number(one.values["auc"]))
     console.print(table)
     if result.forgery is not None:
         _show_forgery(console, result.forgery)
+    console.print(verdict(result), markup=False)
     for line in result.failures:
         console.print(f"failed: {line}", style="red", markup=False)
     console.print(f"Report: {page}", markup=False, soft_wrap=True)

@@ -39,7 +39,9 @@ def run(
         str | None, typer.Option(help="directory or fsspec URL for the pictures [default: DIR/images]")
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="stop after this time; the same command goes on")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much there is to do, and do nothing")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="measure for some seconds, say how much there is to do, and begin nothing")
+    ] = False,
     data_root: Annotated[Path | None, typer.Option(help="where data sets lie [default: $GLASSHOUSE_DATA]")] = None,
     download: Annotated[bool, typer.Option("--download", help="fetch data sets that are not there")] = False,
     quiet: Quiet = False,

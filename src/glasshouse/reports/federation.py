@@ -6,8 +6,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from glasshouse.collection import is_protected
 from glasshouse.data.images import read_image
-from glasshouse.federated import FederationResult
+from glasshouse.federated import Federation, FederationResult
 from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.records import Round, named
 from glasshouse.files import write_atomic
@@ -20,6 +21,7 @@ def write_federation_report(result: FederationResult) -> Path:
     """Write ``report/index.html`` beside ``federation.json`` and return where it is."""
     page = template("federation.html").render(
         plan=result.plan,
+        shield=shield(result.plan),
         parameters=result.parameters,
         examples=result.examples,
         promise=result.promise,
@@ -32,6 +34,11 @@ def write_federation_report(result: FederationResult) -> Path:
     path = result.directory / "report" / "index.html"
     write_atomic(path, page.encode())
     return path
+
+
+def shield(plan: Federation) -> str:
+    """What protects the clients' images: the defense of the plan, and what was done to images beforehand."""
+    return f"{plan.defense}, on images protected beforehand" if is_protected(Path(plan.dataset)) else plan.defense
 
 
 def samples(result: FederationResult) -> list[tuple[int, str]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from glasshouse.files import write_atomic
+from glasshouse.reports.federation import shield
 from glasshouse.reports.page import template
 from glasshouse.reports.thumbnails import inline
 from glasshouse.store import Album
-from glasshouse.studies.federation import FederationAuditResult
+from glasshouse.studies.federation import FederationAudit, FederationAuditResult
 from glasshouse.studies.forgery import Forgery
+from glasshouse.studies.sightings import Row
 from glasshouse.types import Interval
 
 
@@ -21,6 +23,9 @@ def write_federation_audit_report(result: FederationAuditResult) -> Path:
         percent=percent,
         plan=result.plan,
         settings=result.settings,
+        round=number_of(result),
+        verdict=verdict(result),
+        shield=shield(result.plan),
         columns=columns(result),
         lines=[(row, cells(row.values, result), cells(row.floor, result), number(row.home)) for row in result.rows],
         walls=[
@@ -40,6 +45,29 @@ def write_federation_audit_report(result: FederationAuditResult) -> Path:
 def forged(directory: Path, forgery: Forgery) -> list[list[str]]:
     """Pairs of an image of the class and a sample of the adversary, for the page."""
     return [[inline(Album.of(directory), one) for one in pair] for pair in forgery.pictures]
+
+
+def number_of(result: FederationAuditResult) -> str:
+    """Which round was attacked, as --round and the directory count it."""
+    return f"{result.settings.round} of {result.plan.rounds}, counted from 0"
+
+
+def verdict(result: FederationAuditResult) -> str:
+    """What counts: whether any attack came nearer to the images than their own mean colour does."""
+    nearer = [f"{row.attack} on {row.victim}" for row in result.rows if beats_floor(row, result.settings)]
+    if nearer:
+        return f"Nearer than the floor by every metric: {', '.join(nearer)}. Look at the pictures."
+    return (
+        "No attack came nearer than the floor by every metric: that speaks neither for the defense nor for the "
+        "network, for the attacks may be too weak. Try others, and more steps."
+    )
+
+
+def beats_floor(row: Row, settings: FederationAudit) -> bool:
+    """Whether a guess is nearer to its image than that image's mean colour, on average, by all metrics there are."""
+    high = {text: metric.leaks_when == "high" for text, metric in settings.judges.items()}
+    gains = [(value.mean - row.floor[text].mean) * (1 if high[text] else -1) for text, value in row.values.items()]
+    return bool(gains) and min(gains) > 0
 
 
 def columns(result: FederationAuditResult) -> list[str]:

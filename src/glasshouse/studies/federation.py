@@ -48,7 +48,7 @@ class FederationAudit:
     round: int | None = setting(None, "which round is attacked, from 0 on; None: the first that is kept")
     attacks: tuple[str, ...] = setting(("invgrad:steps=300,tv=0.001",), "attack SPECs")
     membership: tuple[str, ...] = setting(("loss",), "membership attack SPECs, of those that need no shadow models")
-    metrics: tuple[str, ...] = setting(("mse", "psnr", "ssim"), "metric SPECs")
+    metrics: tuple[str, ...] = setting(("mse", "psnr", "ssim", "lpips", "semsim"), "metric SPECs")
     clients: int = setting(2, "most clients whose updates are attacked")
     images: int = setting(8, "most images that are reconstructed from one update")
     labels: str = setting("recovered", "whether the attacker is given the labels or recovers them")

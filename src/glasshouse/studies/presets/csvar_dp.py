@@ -41,7 +41,9 @@ def paper() -> Federations:
         datasets=("mnist", "cifar10"),
         models=(csvar.PRIVATE,),
         defenses=(*DEFENSES, "dp_sgd:epsilon=2"),
+        extra=(),
         batch=1500,
         lr=2.0,
         momentum=0.0,
+        shadow_membership=(),
     )

@@ -12,6 +12,7 @@ from glasshouse.studies.federations.plan import Federations
 from glasshouse.studies.presets import csvar
 
 MODEL = "mobilenet_v2:stem=imagenet,pretrained=true"
+CONTROL = f"{csvar.COLOURS} | {MODEL} | none | augment"
 
 
 def laptop() -> Federations:
@@ -21,7 +22,7 @@ def laptop() -> Federations:
         title="CSVAR from published weights, laptop scale",
         datasets=(csvar.COLOURS,),
         models=(MODEL,),
-        extra=(f"{csvar.COLOURS} | {MODEL} | none | augment",),
+        extra=(CONTROL,),
         single=(),
         brief=(),
         rounds=10,
@@ -39,5 +40,7 @@ def paper() -> Federations:
         title="CSVAR from published weights, all images",
         datasets=(csvar.COLOURS,),
         models=(MODEL,),
+        extra=(CONTROL,),
         lr=0.01,
+        shadow_membership=(),
     )
