@@ -39,14 +39,14 @@ def refuse_unequal(rows: list[dict]) -> None:
 def _row(row: dict) -> dict:
     parts = {one["part"]: one["scores"] for one in row["parts"] if "semsim" in one["scores"]}
     made = {name: scores for name, scores in parts.items() if not name.startswith("baseline")}
-    best = nearest(made.values())
+    by, best = nearest(made)
     return {
         "dataset": row["plan"]["dataset"],
         "defense": row["variant"],
         "plan": {name: row["plan"][name] for name in EQUAL},
         "sent": parts[SENT]["semsim"],
         "nearest": best,
-        "by": next(name for name, scores in made.items() if scores["semsim"] == best),
+        "by": by,
         "means": parts[MEANS]["semsim"],
     }
 

@@ -42,6 +42,11 @@ def test_keyword_settings_override_the_spec():
     assert room("attacks").create("invgrad:steps=20", steps=7).steps == 7
 
 
+def test_a_word_of_a_name_is_near_enough():
+    with pytest.raises(UnknownNameError, match="Did you mean 'block_size'"):
+        create_defense("csvar:blok=3")
+
+
 def test_chains_of_defenses():
     chain = create_defense("gaussian:sigma=0.1/prune:percent=90")
     assert chain.spec == "gaussian:sigma=0.1/prune:percent=90.0"

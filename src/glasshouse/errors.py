@@ -37,8 +37,9 @@ class UnknownNameError(SettingError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = get_close_matches(name, names, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
+        words = {word: whole for whole in reversed(names) for word in (*whole.split("_"), whole)}
+        near = get_close_matches(name, words, n=1)
+        hint = f" Did you mean '{words[near[0]]}'?" if near else ""
         super().__init__(f"Unknown {kind} '{name}'.{hint} Known: {', '.join(names) or 'none'}.")
         self.given = kind, name, tuple(names)
 

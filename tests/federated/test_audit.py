@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
 
+from glasshouse.attacks import attacks
 from glasshouse.cli.main import app
 from glasshouse.collection import open_protected, protect
 from glasshouse.data import load
@@ -27,6 +28,7 @@ from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
 from glasshouse.studies.sightings import Scene, assigned, points_home, victims
 
+FITS = {"dlg": "lenet", "idlg": "lenet", "gradattack": "resnet20:width=4", "imprint": "imprinted", "rgap": "rgapnet"}
 ATTACK = "invgrad:steps=150,tv=0.0001"
 SETTINGS = FederationAudit(attacks=(ATTACK,), metrics=("mse", "psnr"), labels="given", clients=3)
 
@@ -136,6 +138,21 @@ def test_an_attack_that_cannot_work_fails_with_its_reason(places, tmp_path):
     found = audit_federation(places["open"], tmp_path, settings)
     assert found.rows == ()
     assert "fc_inversion on client 0: Attack 'fc_inversion' needs a gradient of one image" in found.failures[0]
+
+
+@pytest.mark.parametrize("name", attacks.names())
+def test_every_attack_makes_pictures_where_it_can(carry_out, name, tmp_path):
+    """Clients with one image each, and a network that the attack is for."""
+    few = "steps" in {field.name for field in dataclasses.fields(attacks.get(name))}
+    text = f"{name}:steps=2" if few else name
+    carry_out(plan(images=3, rounds=1, model=FITS.get(name, "mlp:width=32")), tmp_path / "federation")
+    settings = dataclasses.replace(SETTINGS, attacks=(text,), membership=(), clients=1, public="digits:split=test")
+    found = audit_federation(tmp_path / "federation", tmp_path / "audit", settings)
+    if name == "cafe":
+        assert "needs sample indices, which this attacker does not have" in found.failures[0]
+    else:
+        assert [(row.attack, row.threat.batch) for row in found.rows] == [(text, 1)], found.failures
+        assert all((tmp_path / "audit" / file).is_file() for pair in found.rows[0].pictures for file in pair)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glassh
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'glasshouse[federated]'")
 
 from tests.federated import traces
+from tests.soak import SHARE
 
 from glasshouse.federated import Federation
 from glasshouse.federated.records import Ledger, read_tensors
@@ -40,6 +41,8 @@ def begun(command: list[str], options: dict) -> subprocess.Popen:
     return subprocess.Popen(command, start_new_session=True, preexec_fn=hears, **options)
 
 
+@pytest.mark.soak
+@pytest.mark.skipif(not SHARE, reason="starts Flower and Ray once more: make soak")
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 def test_clients_that_train_do_not_outlive_an_interrupt(tmp_path):
     words = f"federate --images 60 --clients 2 --cores 1 --model mlp:width=8 --local-epochs {ENDLESS} --quiet --out"

@@ -132,6 +132,8 @@ def test_undefended_images_are_what_they_are(measured):
     assert none.identified["mean"] == csvar.identified["mean"] == 1  # region moments give a shuffled image away
     assert csvar.lpips["mean"] > 0
     assert none.semsim["mean"] < 1e-3 < csvar.semsim["mean"]
+    assert csvar.cells()[COLUMNS.index("nearest picture: SemSim")].endswith(f", {csvar.nearest}")
+    assert csvar.nearest[:2] in {"pr", "A ", "B ", "C ", "D ", "E "}
     assert len(csvar.cells()) == len(COLUMNS)
 
 

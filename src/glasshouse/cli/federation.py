@@ -23,6 +23,7 @@ ALLOWED = (
     "--metric",
     "--images",
     "--labels",
+    "--public",
     "--seed",
     "--data-root",
     "--quiet",

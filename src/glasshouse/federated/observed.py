@@ -72,6 +72,8 @@ class Sighting:
     batchnorm: BatchNorm = "train"
     labels: Tensor | None = None
     batch_statistics: Statistics | None = None
+    public: Tensor | None = None
+    defense: str = "none"
 
     @property
     def as_update(self) -> Observation:
@@ -96,6 +98,8 @@ class Sighting:
             self.batch_size,
             self.batchnorm,
             self.labels,
+            public=self.public,
+            defense=self.defense,
             batch_statistics=self.batch_statistics,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,13 @@ COLUMNS = (
 )
 PICTURED = 7  # columns that tell of accuracy and pictures; the others tell images apart
 LABELS = 1.6  # inches left of the pictures
+LEAKS = {
+    "semsim": "nearest picture: SemSim (far is hidden)",
+    "recognised": "recognised by a classifier (worst attack)",
+    "identified": "re-identified (worst attack)",
+    "linked": "versions linked (worst attack)",
+    "member": "in the set: AUC (worst attack)",
+}
 HEADS = {"original": "private", "protected": "sent", "A": "A", "B": "B", "C": "C", "D": "D", "E": "E"}
 
 
@@ -43,6 +50,7 @@ class Worst:
     sharpest: str
     lpips: JSON
     psnr: JSON | None
+    nearest: str
     semsim: JSON | None
     recognised: JSON
     identified: JSON
@@ -59,7 +67,7 @@ class Worst:
             number(self.lpips),
             "identical" if self.psnr is None else number(self.psnr),
             self.sharpest,
-            "" if self.semsim is None else number(self.semsim),
+            "" if self.semsim is None else f"{number(self.semsim)}, {self.nearest}",
             percent(self.recognised),
             percent(self.identified),
             "" if self.linked is None else percent(self.linked),
@@ -74,6 +82,7 @@ def worst(row: JSON) -> Worst:
     pictures = {name: scores for name, scores in parts.items() if "lpips" in scores and not name.startswith("baseline")}
     sharpest = min(pictures, key=lambda name: pictures[name]["lpips"]["mean"])
     psnr = pictures[sharpest]["psnr"]
+    closest, semsim = nearest(pictures)
     linked = [scores["share"] for name, scores in parts.items() if name.startswith("F linked")]
     asked = [scores for name, scores in parts.items() if name.startswith(IN_THE_SET)]
     return Worst(
@@ -82,7 +91,8 @@ def worst(row: JSON) -> Worst:
         sharpest=sharpest,
         lpips=pictures[sharpest]["lpips"],
         psnr=None if psnr["mean"] is None else psnr,
-        semsim=nearest(pictures.values()),
+        nearest=closest,
+        semsim=semsim,
         recognised=_most([scores["recognised"] for scores in pictures.values()]),
         identified=_most([scores["share"] for name, scores in parts.items() if name.startswith("re-identified")]),
         linked=_most(linked) if linked else None,
@@ -91,10 +101,10 @@ def worst(row: JSON) -> Worst:
     )
 
 
-def nearest(pictures: Iterable[JSON]) -> JSON | None:
-    """The least distance of any picture to its original by SemSim; none where it was not asked."""
-    distances = [scores["semsim"] for scores in pictures if "semsim" in scores]
-    return min(distances, key=lambda distance: distance["mean"]) if distances else None
+def nearest(pictures: Mapping[str, JSON]) -> tuple[str, JSON | None]:
+    """Which picture comes nearest to its original by SemSim, and how near; nothing where it was not asked."""
+    distances = {name: scores["semsim"] for name, scores in pictures.items() if "semsim" in scores}
+    return min(distances.items(), key=lambda one: one[1]["mean"], default=("", None))
 
 
 def _most(shares: Sequence[JSON]) -> JSON:
@@ -112,17 +122,18 @@ def number(value: JSON) -> str:
 
 
 def draw_tradeoff(rows: Sequence[JSON]) -> bytes:
-    """Accuracy against what is recognised in the worst attack's pictures, a point with intervals for each defense."""
+    """Accuracy against what the worst attack gets, in all ways that were measured: points with intervals."""
     from matplotlib.figure import Figure
 
-    columns = {"recognised": "recognised by a classifier", "linked": "versions linked", "member": "in the set: AUC"}
-    figure = Figure(figsize=(15, 5), layout="constrained")
-    for axes, (attribute, title) in zip(figure.subplots(1, 3, sharey=True), columns.items(), strict=True):
-        for one in map(worst, rows):
-            leak = getattr(one, attribute)
+    found = [worst(row) for row in rows]
+    shown = {name: title for name, title in LEAKS.items() if any(getattr(one, name) is not None for one in found)}
+    figure = Figure(figsize=(4.6 * len(shown), 4.6), layout="constrained")
+    for axes, (name, title) in zip(figure.subplots(1, len(shown), sharey=True), shown.items(), strict=True):
+        for one in found:
+            leak = getattr(one, name)
             if leak is not None:
                 _point(axes, leak, one.accuracy["protected"], one.variant)
-        axes.set_xlabel(f"{title} (worst attack)")
+        axes.set_xlabel(title)
         axes.set_xlim(-0.05, 1.05)
         axes.grid(alpha=0.3)
     figure.axes[0].set_ylabel("accuracy on protected test images")

@@ -67,4 +67,5 @@ def curves(rounds: tuple[Round, ...]) -> str:
         right.legend(frameon=False, fontsize="small")
         for axes in (left, right):
             axes.grid(alpha=0.2, color=INK)
+            axes.xaxis.get_major_locator().set_params(integer=True)
         return svg(figure)

@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glasshouse import attacks as attack_room
-from glasshouse import checks, defenses
+from glasshouse import checks, data, defenses
 from glasshouse import membership as membership_room
 from glasshouse import metrics as metric_room
 from glasshouse.attacks import InversionAttack
-from glasshouse.errors import GlasshouseError, SettingError, StudyError
+from glasshouse.errors import GlasshouseError, SettingError, StudyError, about
 from glasshouse.federated.clients import network, set_weights
 from glasshouse.federated.holdings import Holding, Pool, dealt, open_test
 from glasshouse.federated.plan import Federation
@@ -29,7 +29,7 @@ from glasshouse.membership.queries import views
 from glasshouse.metrics import Metric
 from glasshouse.registry import setting
 from glasshouse.studies.forgery import Forgery, gather
-from glasshouse.studies.materials import unlike
+from glasshouse.studies.materials import public_like, unlike
 from glasshouse.studies.shelf import FOLDER as ROWS
 from glasshouse.studies.shelf import AuditShelf
 from glasshouse.studies.sightings import Row, Scene, Victim, measured, victims
@@ -52,6 +52,7 @@ class FederationAudit:
     clients: int = setting(2, "most clients whose updates are attacked")
     images: int = setting(8, "most images that are reconstructed from one update")
     labels: str = setting("recovered", "whether the attacker is given the labels or recovers them")
+    public: str | None = setting(None, "images that attackers may learn from, a data set's SPEC, file or folder")
     seed: int = setting(0, "seed of everything random")
 
     def __post_init__(self) -> None:
@@ -140,7 +141,8 @@ def audit_federation(
     model = network(plan, image)
     set_weights(model, ledger.sent(number))
     others = strangers(plan, test, root)
-    scene = Scene(model, image, plan.lr, others.images, settings.judges, out)
+    public = None if settings.public is None else _public(settings, held, number * plan.local_epochs, root)
+    scene = Scene(model, image, plan.lr, others.images, settings.judges, out, public, plan.defense)
     seen = victims(plan, ledger, number, held, model)[: settings.clients]
     seen = [measured(plan, ledger, held, model, one) for one in seen]
     with sole_owner(out):
@@ -197,6 +199,13 @@ def _holdings(
     if not found:
         raise StudyError(f"No client took part in round {number}: choose another --round.")
     return found
+
+
+def _public(settings: FederationAudit, held: Mapping[int, Holding], epoch: int, root: Path | None) -> Tensor:
+    """The images that attackers may learn from, in the shape of the clients' and without any of theirs."""
+    private = torch.cat([one.in_epoch(epoch).images for one in held.values()])
+    with about("public"):
+        return public_like(data.load(settings.public or "", root=root), private, (), settings.seed)[0]
 
 
 def strangers(plan: Federation, test: Pool, root: Path | None) -> Samples:

@@ -77,7 +77,7 @@ def from_dataset(
     known: tuple[Tensor | None, Tensor | None] = (None, None)
     if public is not None:
         with about("public"):
-            known = _public(data.load(public, root=root, download=download), images, found.class_names, seed)
+            known = public_like(data.load(public, root=root, download=download), images, found.class_names, seed)
     return Materials(
         images,
         labels,
@@ -124,7 +124,9 @@ def from_tensors(
     )
 
 
-def _public(found: ImageSet, images: Tensor, class_names: tuple[str, ...], seed: int) -> tuple[Tensor, Tensor | None]:
+def public_like(
+    found: ImageSet, images: Tensor, class_names: tuple[str, ...], seed: int
+) -> tuple[Tensor, Tensor | None]:
     """Images that anyone may have, in the shape of the attacked ones and without any of them, and their labels."""
     channels, height, width = images.shape[1:]
     square = height if height == width else None

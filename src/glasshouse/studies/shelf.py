@@ -16,7 +16,7 @@ from glasshouse.attacks import InversionAttack
 from glasshouse.registry import complete_spec
 from glasshouse.store.seals import read_sealed, write_sealed
 from glasshouse.studies.sightings import Row, Scene, Victim
-from glasshouse.types import JSON, Interval, Threat
+from glasshouse.types import JSON, Capability, Interval, Threat
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,8 @@ class AuditShelf:
         found = hashlib.sha256(repr((facts, victim.local_steps, victim.clients)).encode())
         sent = scene.model.state_dict().values()
         _add(found, (*victim.change.values(), victim.truth, victim.labels, *sent, scene.others))
+        if scene.public is not None and Capability.PUBLIC_IMAGES in attack.uses:
+            _add(found, (scene.public,))
         return found.hexdigest()[:32]
 
     def get(self, key: str) -> Row | None:

@@ -131,7 +131,10 @@ def measured(plan: Federation, ledger: Ledger, held: Mapping[int, Holding], mode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """The model that clients were sent, other images like theirs, the metrics, and where pictures are kept."""
+    """The model that clients were sent, other images like theirs, the metrics, and where pictures are kept.
+
+    ``public`` images, and the SPEC of the clients' ``defense``, are known to the attacker.
+    """
 
     model: nn.Module
     image: ImageSpec
@@ -139,6 +142,8 @@ class Scene:
     others: Tensor
     judges: Mapping[str, Metric]
     out: Path
+    public: Tensor | None = None
+    defense: str = "none"
 
     def attacked(
         self, victim: Victim, text: str, attack: InversionAttack, *, images: int, labels: str, seed: int
@@ -149,7 +154,16 @@ class Scene:
         mode: BatchNorm = "train" if batchnorm_layers(self.model) else "eval"
         statistics = victim.statistics if count == len(victim.truth) else None
         sighting = Sighting(
-            victim.change, victim.local_steps, self.learning_rate, self.image, count, mode, given, statistics
+            victim.change,
+            victim.local_steps,
+            self.learning_rate,
+            self.image,
+            count,
+            mode,
+            given,
+            statistics,
+            self.public,
+            self.defense,
         )
         with one_thread():
             found, how = sighting.attacked(attack, self.model, rng=torch.Generator().manual_seed(seed))

@@ -22,5 +22,5 @@ def test_the_seed_decides():
 
 
 def test_too_few_images_are_refused():
-    with pytest.raises(DataError, match="5 images are too few for 3 clients"):
-        splits.create("iid")([0] * 5, 3, seed=0)
+    with pytest.raises(DataError, match="2 images are too few for 3 clients"):
+        splits.create("iid")([0] * 2, 3, seed=0)

@@ -11,7 +11,7 @@ import numpy as np
 from glasshouse.errors import DataError
 from glasshouse.registry import Registry
 
-FEWEST = 2  # images of a client: batch norm cannot train on one
+FEWEST = 2  # images that a client is dealt by chance: batch norm cannot train on one
 
 
 class Split(ABC):
@@ -23,10 +23,8 @@ class Split(ABC):
     @final
     def __call__(self, labels: Sequence[int], clients: int, *, seed: int) -> list[list[int]]:
         """The places of each client's images, in increasing order; each image belongs to one client."""
-        if len(labels) < FEWEST * clients:
-            raise DataError(
-                f"{len(labels)} images are too few for {clients} clients: give each {FEWEST} or more, or have fewer."
-            )
+        if len(labels) < clients:
+            raise DataError(f"{len(labels)} images are too few for {clients} clients: give each one, or have fewer.")
         dealt = self.deal(np.asarray(labels), clients, np.random.default_rng(seed))
         return [sorted(int(place) for place in part) for part in dealt]
 
