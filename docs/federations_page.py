@@ -306,7 +306,7 @@ DISAGREES = """These are thoughts, not measurements; what was measured stands in
 - *Networks are less accurate than published on MNIST and CIFAR-10.* Ours learn from a thousand images in ten rounds;
   the paper does not say from how many, nor in how many. From fresh weights that is too little for CIFAR-10, which is
   why one row begins with weights of ImageNet.
-- *On faces the light networks are as accurate as published or more, and noise costs less.* 320 faces at 64 px are
+- *On faces the light networks are as accurate as published or more, and noise may cost less.* 320 faces at 64 px are
   learned in 20 rounds. Noise of sigma 50 is drawn anew in every epoch, so that it averages out in training; asked
   with noisy images, as it was trained, a network is right. Large losses behind noise appear where clean images are
   asked, which no network behind noise learned from. The paper may have tested so: it does not say. ResNet50 had not
@@ -314,8 +314,9 @@ DISAGREES = """These are thoughts, not measurements; what was measured stands in
 - *CSVAR costs more than published on CIFAR-10.* The paper speaks of images of 224 px. In an image of 32 px that is
   enlarged so far, a block of CSVAR covers less than three pixels of the source: a shuffle then costs little, and
   hides little ([measured on faces](csvar.md)). At 64 px it does more of both.
-- *CSVAR hides members from who asks with raw images alone.* The paper does not say what its attack asks with. A
-  network that learned from shuffled images is sure of shuffled images, so these tell its members.
+- *Where CSVAR hides members, on one network of those here, it does so from who asks with raw images alone.* The paper
+  does not say what its attack asks with. A network that learned from shuffled images is sure of shuffled images, so
+  these tell its members.
 - *Three seeds resolve little on faces.* 80 test images and 320 members leave intervals wider than the differences
   that the paper prints, which have none.
 """
@@ -347,7 +348,9 @@ CONTROLS = """Does it take a shuffle? *Augmented*: clients shift images by up to
 members are asked about with images as they are, and who asked with shifted ones as well might tell more.
 *Stopped early*: the watched round after which the model was right most often on test images; the same images chose
 it and are scored, so its accuracy is a little too good. *Stopped when as accurate as csvar*: the first watched round
-that is; who leaks less than that hides members, who leaks as much has only learned less. The better way to ask counts
+that is; who leaks less than that hides members, who leaks as much has only learned less; seeds in which it never is as
+accurate are left out of that row, so that it may have fewer than the row of csvar. Augmented training was asked for on
+two networks only. The better way to ask counts
 for accuracy, the stronger for the attack.
 """
 

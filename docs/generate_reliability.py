@@ -30,7 +30,8 @@ WHOLE = 0.999  # ten tenths are not quite one
 HEAD = """# Reliability
 
 Made by `make soak`, each line at the commit and on the day that it names; one that was made in several slices names the
-last. `make test` runs the same tests with smaller counts. A whole soak makes 100 kills of each kind (200 of the server
+last. `make test` runs the same tests with smaller counts, and leaves out those
+that start many processes. A whole soak makes 100 kills of each kind (200 of the server
 that takes votes), 10,000 odd inputs of each kind (2,000 requests to that server) and 2,000 damages, and tries every
 write and every file; a line says which share of that it comes from. Seconds are those of a machine that may have done
 other things as well.

@@ -166,5 +166,6 @@ def test_a_plugin_that_cannot_be_imported_is_named(monkeypatch):
 
 
 def test_an_unknown_name_travels_between_processes():
+    assert "Did you mean 'size'" in str(UnknownNameError("setting", "siz", ["block_size", "size"]))
     error = UnknownNameError("attack", "invgard", ["invgrad"])
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -37,7 +37,7 @@ class UnknownNameError(SettingError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        words = {word: whole for whole in reversed(names) for word in (*whole.split("_"), whole)}
+        words = {part: name for name in reversed(names) for part in name.split("_")} | {name: name for name in names}
         near = get_close_matches(name, words, n=1)
         hint = f" Did you mean '{words[near[0]]}'?" if near else ""
         super().__init__(f"Unknown {kind} '{name}'.{hint} Known: {', '.join(names) or 'none'}.")

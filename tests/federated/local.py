@@ -56,19 +56,23 @@ class LocalGrid:
 
 def carry_out(plan: Federation, out, **options):
     """Carry a federation out in this process; returns its rounds."""
+    from glasshouse.federated.digests import data_digest
     from glasshouse.federated.records import Ledger
-    from glasshouse.federated.run import begun
+    from glasshouse.federated.run import begun, keep_images
 
     with begun(plan, out) as host:
+        keep_images(host, data_digest(plan, None))
         serve(host, **options)
     return Ledger(out)
 
 
 def federate(plan: Federation, out, *, root=None, cores=None, tell=lambda facts: None):
     """The same as ``glasshouse.federated.federate``, in this process."""
-    from glasshouse.federated.run import begun, write_down
+    from glasshouse.federated.digests import data_digest
+    from glasshouse.federated.run import begun, keep_images, write_down
 
     with begun(plan, out, root=root, tell=tell) as host:
+        keep_images(host, data_digest(plan, root))
         if host.first_round() < plan.rounds:
             serve(host)
         return write_down(host)

@@ -20,13 +20,16 @@ from glasshouse.data import load
 from glasshouse.errors import GlasshouseError, SettingError, StudyError
 from glasshouse.federated import Federation
 from glasshouse.federated.clients import network, set_weights
-from glasshouse.federated.holdings import dealt
+from glasshouse.federated.holdings import dealt, open_pool
+from glasshouse.federated.observed import Sighting
 from glasshouse.federated.records import Ledger
+from glasshouse.federated.run import DATA_FILE
 from glasshouse.models.batchnorm import batchnorm_mode, watched
 from glasshouse.reports.federation_audit import verdict, write_federation_audit_report
 from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
 from glasshouse.studies.sightings import Scene, assigned, points_home, victims
+from glasshouse.types import Reconstruction
 
 FITS = {"dlg": "lenet", "idlg": "lenet", "gradattack": "resnet20:width=4", "imprint": "imprinted", "rgap": "rgapnet"}
 ATTACK = "invgrad:steps=150,tv=0.0001"
@@ -80,12 +83,24 @@ def test_one_step_in_the_open_shows_the_images(audits):
 
 
 def test_the_verdict_says_who_beats_the_floor_or_that_nobody_does(audits, places, tmp_path):
-    assert f"Nearer than the floor by every metric: {ATTACK} on client 0" in verdict(audits["open"])
+    assert f"the floor is beaten by {ATTACK}" in verdict(audits["open"])
     weak = audit_federation(places["open"], tmp_path, dataclasses.replace(SETTINGS, attacks=("invgrad:steps=1",)))
-    assert "No attack came nearer than the floor" in verdict(weak)
+    assert "No attack beats the floor" in verdict(weak)
     page = write_federation_audit_report(weak).read_text(encoding="utf-8")
-    assert "No attack came nearer than the floor" in page
+    assert "No attack beats the floor" in page
     assert "Round 0 of 2, counted from 0" in page
+
+
+def test_digits_of_anybody_are_near_and_raise_no_alarm(places, audits, tmp_path, monkeypatch):
+    """The mean of a class is nearer to any image of it than that image's colour, and shows nobody's image."""
+    images, labels = load("digits:split=test").batch(range(297))
+    means = torch.stack([images[labels == digit].mean(0) for digit in range(6)])
+    seen = Reconstruction(means, torch.zeros(6))
+    monkeypatch.setattr(Sighting, "attacked", lambda self, attack, model, *, rng: (seen, "nothing at all"))
+    found = audit_federation(places["crowd"], tmp_path, dataclasses.replace(SETTINGS, images=6))
+    assert all(row.nearer for row in found.rows)
+    assert error(found) < 0.5 * floor(found)
+    assert "No attack beats the floor" in verdict(found)
 
 
 def test_csvar_shows_less(audits):
@@ -138,6 +153,7 @@ def test_an_attack_that_cannot_work_fails_with_its_reason(places, tmp_path):
     found = audit_federation(places["open"], tmp_path, settings)
     assert found.rows == ()
     assert "fc_inversion on client 0: Attack 'fc_inversion' needs a gradient of one image" in found.failures[0]
+    assert verdict(found).startswith("No attack could be tried")
 
 
 @pytest.mark.parametrize("name", attacks.names())
@@ -281,6 +297,21 @@ def test_members_are_not_told_from_themselves(carry_out, tmp_path, monkeypatch):
         audit_federation(tmp_path / "all", tmp_path / "refused", settings)
 
 
+def test_only_a_simulation_on_the_same_images_is_scored(carry_out, tmp_path):
+    own = archive(tmp_path / "own.npz", "x_train", "y_train")
+    carry_out(plan(dataset=str(own), test="digits"), tmp_path / "out")
+    settings = dataclasses.replace(SETTINGS, attacks=("invgrad:steps=1",), membership=(), clients=1)
+    assert audit_federation(tmp_path / "out", tmp_path / "audit", settings).rows
+    arrays = dict(np.load(own))
+    np.savez(own, x_train=arrays["x_train"][::-1], y_train=arrays["y_train"])
+    open_pool.cache_clear()  # as another process would see it
+    with pytest.raises(StudyError, match="was begun with other images than"):
+        audit_federation(tmp_path / "out", tmp_path / "audit", settings)
+    (tmp_path / "out" / DATA_FILE).unlink()  # which a deployment does not write
+    with pytest.raises(StudyError, match="was begun by 'flwr run'"):
+        audit_federation(tmp_path / "out", tmp_path / "audit", settings)
+
+
 def test_the_truth_is_the_version_that_the_round_began_with(carry_out, tmp_path):
     protect(archive(tmp_path / "own.npz", "x_train", "y_train"), tmp_path / "protected", key=bytes(32), epochs=4)
     versions = open_protected(tmp_path / "protected", "train")
@@ -290,6 +321,9 @@ def test_the_truth_is_the_version_that_the_round_began_with(carry_out, tmp_path)
     held = {0: dealt(chosen, 0, names, None)}
     (victim,) = victims(chosen, ledger, 1, held, network(chosen, held[0].spec))
     assert victim.truth.equal(versions.version(2, held[0].places))
+    settings = dataclasses.replace(SETTINGS, public="digits:split=train")
+    with pytest.raises(StudyError, match="leave out --public"):
+        audit_federation(tmp_path / "out", tmp_path / "audit", settings)
 
 
 def test_what_batch_norm_saw_in_one_step_is_read_off_its_running_statistics(carry_out, tmp_path):

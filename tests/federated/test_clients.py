@@ -131,9 +131,20 @@ def test_batches_and_dropout_of_a_real_client_follow_from_no_seed(fresh, small, 
 
     monkeypatch.setattr(clients, "fit", watched)
     train_round(small, holding, Member(0, b"s" * 32, fresh=fresh), 0, begun)
+    assert len(drawn) == 2
     for state in drawn:
         seed = torch.Generator().set_state(state).initial_seed()
         assert torch.equal(state, torch.Generator().manual_seed(seed).get_state()) is not fresh
+
+
+def test_dropout_on_a_gpu_follows_from_the_seed_too(small, holding, begun, monkeypatch):
+    """Dropout draws where the network lies."""
+    seeds = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    for number in (0, 0, 1):
+        train_round(small, holding, Member.simulated(0, 0), number, begun)
+    first, again, next_round = filter(None, seeds)  # 0 is the plan's, of which networks are made
+    assert first == again != next_round
 
 
 @pytest.mark.parametrize("fresh", [False, True])

@@ -98,6 +98,15 @@ def test_noise_lets_it_pass(private, local_grid, caplog):
     assert finding.likeness < 0.6
 
 
+@pytest.mark.parametrize("block", [True, False])
+def test_what_cannot_be_audited_is_held_back_or_warned_of(block, private, local_grid, caplog):
+    with caplog.at_level(logging.WARNING, "glasshouse"):
+        reply, findings = audited(private, local_grid, noise=float("nan"), attack="invgrad:steps=2", block=block)
+    assert not findings
+    assert "This update holds NaN or infinite values" in caplog.text
+    assert reply.has_error() is block
+
+
 def test_several_steps_and_no_names(private, local_grid):
     reply, (finding,) = audited(private, local_grid, steps=4, names=False, attack="invgrad:steps=60,tv=0.001")
     assert not reply.has_error()

@@ -21,14 +21,16 @@ from flwr.app import Context, Error, Message, RecordDict
 
 from glasshouse.cli.main import app
 from glasshouse.data import load
-from glasshouse.errors import GlasshouseError, SettingError, StudyError
+from glasshouse.errors import GlasshouseError, ModelError, SettingError, StudyError
 from glasshouse.federated import federate
-from glasshouse.federated.holdings import open_pool
+from glasshouse.federated.clients import network, refuse_single
+from glasshouse.federated.holdings import dealt, open_pool
 from glasshouse.federated.plan import from_toml
 from glasshouse.federated.records import FACTS, Ledger, read_tensors
 from glasshouse.federated.run import DATA_FILE, read_result, refuse_simulated
 from glasshouse.federated.simulation import silent
 from glasshouse.rays import environment
+from glasshouse.types import ImageSpec
 
 WORDS = ["federate", "--images", "120", "--clients", "3", "--rounds", "2", "--batch", "20", "--model", "mlp:width=16"]
 
@@ -51,6 +53,15 @@ def in_process(monkeypatch, local_grid):
 
     monkeypatch.setattr("glasshouse.federated.run.simulate", simulate)
     return faults
+
+
+def test_a_client_with_one_image_is_refused_where_batch_norm_has_one_value_of_it(small, in_process, tmp_path):
+    plan = dataclasses.replace(small, images=3, model="shufflenet_v2")
+    with pytest.raises(ModelError, match=r"cannot train on a client's only image .* two images or more"):
+        federate(plan, tmp_path / "refused")
+    model = network(dataclasses.replace(plan, model="resnet20:width=4"), ImageSpec(1, 8, 8, 10))
+    holding = dealt(plan, 0, tuple(map(str, range(10))), None)
+    refuse_single(model, holding)  # whose last layers still have places to look at
 
 
 def test_result_files_and_the_same_call_again(small, in_process, tmp_path):

@@ -16,6 +16,7 @@ from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFI
 
 from glasshouse.errors import ModelError, SettingError
 from glasshouse.federated import Federation, apps
+from glasshouse.federated.host import Host
 from glasshouse.federated.masks import Asked, check_asked, check_range
 from glasshouse.federated.records import Ledger
 from glasshouse.federated.run import begun
@@ -98,6 +99,29 @@ def test_in_no_stage_does_one_client_stop_four(stage, small, secure, carry_out, 
     for name, value in masked.sent(1).items():
         mean = torch.stack([plain.seen(0, client)[name] for client in heard]).mean(0)
         assert torch.allclose(value, mean, atol=2 * STEP)
+
+
+def test_who_has_left_is_waited_for_once(secure, local_grid, tmp_path):
+    """A round without the client takes a moment, not the timeout."""
+    trained = []
+
+    def leave(client, asked, reply):
+        configs = asked.content.config_records.get(RECORD_KEY_CONFIGS, {})
+        trained.extend([client] if configs.get(Key.STAGE) == Stage.UNMASK else [])
+        if len(trained) == 4:
+            grid.contexts.pop(1001, None)
+        return reply
+
+    plan = dataclasses.replace(secure, clients=4, rounds=3, timeout=60)
+    grid = local_grid(apps.client_app(apps.simulated(plan, None, tmp_path)), 4, tamper=leave)
+    host = Host.prepare(plan, tmp_path)
+    apps.server_app(lambda context: host)(grid, Context(1, 0, {}, RecordDict(), {}))
+    first, *others = host.ledger.finished()
+    assert len(first.heard) == 4
+    for facts in others:
+        assert [one.client for one in facts.heard] == [0, 2, 3]
+        assert [(one.client, one.reason) for one in facts.faults] == [("client 1", "has left")]
+        assert facts.seconds < 0.5 * plan.timeout
 
 
 def broken(stage: str, **values):

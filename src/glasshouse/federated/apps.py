@@ -15,7 +15,7 @@ from flwr.clientapp.typing import Mod
 from flwr.serverapp import Grid, ServerApp
 
 from glasshouse.errors import SettingError
-from glasshouse.federated.clients import Member, Trained, Weights, network, train_round
+from glasshouse.federated.clients import Member, Trained, Weights, network, refuse_single, train_round
 from glasshouse.federated.grid import WatchedGrid
 from glasshouse.federated.holdings import Holding, dealt
 from glasshouse.federated.host import Host
@@ -86,7 +86,7 @@ def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
         """Say who this is and how many images it has, having looked whether training can work."""
         one = introduce(context)
         holding = one.holding(message.content.config_records[CONFIG])
-        network(one.plan, holding.spec)
+        refuse_single(network(one.plan, holding.spec), holding)
         metrics = MetricRecord({CLIENT: one.member.number, EXAMPLES: len(holding)})
         return Message(RecordDict({METRICS: metrics}), reply_to=message)
 

@@ -20,6 +20,7 @@ from glasshouse.federated.plan import Federation
 from glasshouse.functional.generators import secret_generator
 from glasshouse.functional.threads import one_thread
 from glasshouse.models import own
+from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.training import Samples, fit
 from glasshouse.types import ImageSpec
 
@@ -104,6 +105,20 @@ def network(plan: Federation, image: ImageSpec) -> nn.Module:
     return defenses.create(plan.defense).on_model(model)
 
 
+def refuse_single(model: nn.Module, holding: Holding) -> None:
+    """Refuse a client with one image where batch norm would have a single value to find the spread of."""
+    if len(holding) > 1 or not batchnorm_layers(model):
+        return
+    try:
+        with torch.no_grad():
+            model.train()(holding.in_epoch(0).images)
+    except ValueError as error:
+        raise ModelError(
+            f"The network cannot train on a client's only image ({error}): give every client two images or more, or "
+            "choose a network without batch norm."
+        ) from error
+
+
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Copies of what a network shares: counters stay at home, for their mean means nothing."""
     state = model.state_dict()
@@ -153,6 +168,8 @@ def train(plan: Federation, client: RoundClient, member: Member, received: Weigh
     samples = client.holding.in_epoch(client.first)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.set_rng_state(member.generator_once("dropout", client.number).get_state())
+        there = member.generator_once("dropout on a GPU", client.number)  # where the network lies, there it is drawn
+        torch.cuda.manual_seed_all(int(torch.randint(2**62, (), generator=there)))
         every = list(model.parameters())  # also what the server will send anew: a client does not know
         loss = fit(
             model, samples.images, samples.targets, plan.recipe, client=client, decay_at=(), learning=every, rng=order

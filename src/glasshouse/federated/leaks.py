@@ -76,8 +76,12 @@ def audit_mod(
             return reply
         private = images()
         checks.images("images", private)
+        change = change_of(_filled(network, sent), sent, _state(reply.content, network))
+        if not all(bool(value.isfinite().all()) for value in change.values()):
+            _object("This update holds NaN or infinite values, so what it shows cannot be told", block=block)
+            return reply
         sighting = Sighting(
-            change_of(_filled(network, sent), sent, _state(reply.content, network)),
+            change,
             local_steps=local_steps,
             learning_rate=learning_rate,
             image=_spec(network, private),
@@ -89,13 +93,18 @@ def audit_mod(
         finding = Finding(float(likeness(found.images, private).max()), attack, how)
         if tell is not None:
             tell(finding)
-        if finding.likeness >= threshold and block:
-            raise LeakError("The client's audit holds this update back: it shows too much of the client's images.")
-        if finding.likeness >= threshold:
-            log.warning("This update shows private images: %s.", finding)
+        if not finding.likeness < threshold:
+            _object(f"This update shows private images: {finding}", block=block)
         return reply
 
     return mod
+
+
+def _object(why: str, *, block: bool) -> None:
+    """Warn, or hold the update back; of the reason the server is told nothing, for it may speak of the images."""
+    log.warning("%s.", why)
+    if block:
+        raise LeakError("The client's audit holds this update back.")
 
 
 def likeness(guesses: Tensor, images: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +68,11 @@ class Roll:
     faults: tuple[Fault, ...]
     nodes: frozenset[int] = frozenset()
 
+    @property
+    def clients(self) -> set[int]:
+        """The numbers of the clients that are there."""
+        return {one.client for one in self.present.values()}
+
     def name(self, node: int) -> str:
         """A client's name for people."""
         return f"client {self.present[node].client}" if node in self.present else f"node {node}"
@@ -96,6 +101,17 @@ def call_roll(grid: WatchedGrid, clients: int, config: ConfigRecord, *, timeout:
     if not present:
         raise StudyError(f"No client is there. {faults[0].client}: {faults[0].reason}")
     return Roll(present, tuple(faults), frozenset(nodes))
+
+
+def call_again(
+    grid: WatchedGrid, clients: int, known: Collection[int], config: ConfigRecord, *, enough: int, timeout: float
+) -> Roll:
+    """Call the roll anew, waiting for no more clients than are enough: who was known and is not there has left."""
+    found = call_roll(grid, enough, config, timeout=timeout)
+    faults = [*found.faults, *(Fault(f"client {one}", "has left") for one in sorted(set(known) - found.clients))]
+    never = clients - len(found.present) - len(faults)
+    faults += [Fault("a client", "is not there")] * max(0, never)
+    return Roll(found.present, tuple(faults), found.nodes)
 
 
 def _presence(reply: Message) -> Present:

@@ -15,7 +15,7 @@ from safetensors.torch import save as to_safetensors
 
 from glasshouse.errors import StudyError
 from glasshouse.federated.adversaries.findings import Findings
-from glasshouse.federated.clients import guarded
+from glasshouse.federated.clients import guarded, network, refuse_single
 from glasshouse.federated.digests import data_digest
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.host import Host, Told, nobody
@@ -80,10 +80,11 @@ def federate(
         need_flower()
         class_names = Host.prepare(plan, out, root=root).class_names
         for client in {0, 0 if plan.malicious is None else plan.malicious.client}:
-            dealt(plan, client, class_names, root)  # refused here, not by every client
+            holding = dealt(plan, client, class_names, root)  # refused here, not by every client
+            refuse_single(network(plan, holding.spec), holding)
         images = data_digest(plan, root)
         with begun(plan, out, root=root, tell=tell) as host:
-            _refuse_other_images(host, images)
+            keep_images(host, images)
             if host.first_round() < plan.rounds:
                 begin()
                 _simulate(host, root, cores or os.cpu_count() or 1)
@@ -144,21 +145,26 @@ def write_down(host: Host, *, promised: bool = True) -> FederationResult:
     return result
 
 
-def _refuse_other_images(host: Host, images: str) -> None:
-    """Refuse to go on with images that changed, or in a deployment's place: a model of both would be nobody's."""
-    path = host.directory / DATA_FILE
+def keep_images(host: Host, images: str) -> None:
+    """Note the digest of the images, or refuse to go on with others: a model of both would be nobody's."""
     if host.first_round():
-        if not path.is_file():
-            raise StudyError(
-                f"{host.directory} was begun by 'flwr run', or by an older version: go on with that, or choose another "
-                "--out."
-            )
-        if path.read_text(encoding="ascii", errors="replace") != images:
-            source = host.plan.dataset
-            raise StudyError(
-                f"{host.directory} was begun with other images than '{source}' has now: choose another --out."
-            )
-    write_atomic(path, images.encode())
+        refuse_other_images(host.directory, host.plan, images)
+    write_atomic(host.directory / DATA_FILE, images.encode())
+
+
+def refuse_other_images(directory: Path, plan: Federation, images: str) -> None:
+    """Refuse what did not begin as a simulation on images of this digest."""
+    path = directory / DATA_FILE
+    if not path.is_file():
+        raise StudyError(
+            f"{directory} was begun by 'flwr run', whose clients alone have their images, or by an older version: give "
+            "the directory of a simulation."
+        )
+    if path.read_text(encoding="ascii", errors="replace") != images:
+        raise StudyError(
+            f"{directory} was begun with other images than '{plan.dataset}' has now: bring those back, or federate "
+            "anew with another --out."
+        )
 
 
 def refuse_simulated(out: Path) -> None:

@@ -32,12 +32,13 @@ from glasshouse.federated.messages import (
     LOSS,
     ROUND,
     Roll,
-    call_roll,
+    call_again,
     heard_of,
     instructions,
     reason,
     tensors,
 )
+from glasshouse.federated.plan import FEWEST_SECURE
 from glasshouse.federated.records import Fault, Heard
 from glasshouse.federated.vetting import Expected, problem
 
@@ -56,6 +57,7 @@ class SecureFedAvg(Strategy):
         self.first = host.first_round()
         self.weights: Weights = host.initial()
         self.roll = Roll({}, ())
+        self.known = set[int]()
         self.heard: list[Heard] = []
         self.spoiled = ""
 
@@ -72,7 +74,9 @@ class SecureFedAvg(Strategy):
         self.grid.forget()
         self.host.open_round(number, self.weights)
         config = instructions(self.host.class_names, self.first)
-        self.roll = call_roll(self.grid, plan.clients, config, timeout=plan.timeout)
+        enough = FEWEST_SECURE if self.known else plan.clients  # who has left is not waited for in every round
+        self.roll = call_again(self.grid, plan.clients, self.known, config, enough=enough, timeout=plan.timeout)
+        self.known |= self.roll.clients
         self.heard, self.spoiled = [], ""
         expected = Expected([value.numel() for value in self.weights.values()], self.roll.present)
         self.grid.vet = lambda asked, reply: problem(asked, reply, expected)

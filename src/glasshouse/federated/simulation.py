@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING
 
 from glasshouse import checks, devices
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
 
+LONG = 24  # letters of a directory for temporary files below which the paths of Ray's sockets fit
 CLIENT = "ray::ClientAppActor"  # how a process begins its command line in which Flower runs clients
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -75,7 +76,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
     granted = {devices.VARIABLE: ""} if share else {}  # Ray shows each client the one GPU that it gives it
     with (
         environment(granted),
-        TemporaryDirectory(prefix="gh-", ignore_cleanup_errors=True) as folder,  # short: Ray puts sockets there
+        TemporaryDirectory(prefix="gh-", dir=_short(), ignore_cleanup_errors=True) as folder,
     ):
         each: dict[str, ConfigRecordValues] = {"num_cpus": 1, "num_gpus": share}
         begun = not ray.is_initialized()  # else the cluster is the caller's, and stays
@@ -96,6 +97,11 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
             stopping.set()
             if begun:
                 ray.shutdown()
+
+
+def _short() -> str | None:
+    """Where Ray's sockets may lie, for their paths are limited: not in a long TMPDIR, as clusters have."""
+    return "/tmp" if len(gettempdir()) > LONG and os.access("/tmp", os.W_OK) else None  # noqa: S108 - made for us alone
 
 
 @contextmanager

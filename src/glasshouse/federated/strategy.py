@@ -18,7 +18,7 @@ from glasshouse.federated.messages import (
     ROUND,
     Roll,
     absent,
-    call_roll,
+    call_again,
     from_record,
     instructions,
     read_reply,
@@ -43,6 +43,7 @@ class RecordedFedAvg(FedAvg):
         self.host = host
         self.grid = grid
         self.roll = roll
+        self.known = set(roll.clients)
         self.first = host.first_round()
         self.sent: Weights = {}
 
@@ -73,15 +74,9 @@ class RecordedFedAvg(FedAvg):
         """
         if set(self.grid.get_node_ids()) == self.roll.nodes:
             return
-        plan, before = self.host.plan, self.roll
-        config = instructions(self.host.class_names, self.first)
-        found = call_roll(self.grid, 1, config, timeout=plan.timeout)
-        here = {one.client for one in found.present.values()}
-        left = [one.client for one in before.present.values() if one.client not in here]
-        faults = [*found.faults, *(Fault(f"client {client}", "has left") for client in left)]
-        never = plan.clients - len(found.present) - len(faults)
-        faults += [Fault("a client", "is not there")] * max(0, never)
-        self.roll = Roll(found.present, tuple(faults), found.nodes)
+        plan, config = self.host.plan, instructions(self.host.class_names, self.first)
+        self.roll = call_again(self.grid, plan.clients, self.known, config, enough=1, timeout=plan.timeout)
+        self.known |= self.roll.clients
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

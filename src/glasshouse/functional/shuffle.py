@@ -55,7 +55,7 @@ def _refill(words, counter, key0, key1):  # type: ignore[no-untyped-def]
         c0, c1, c2, c3 = counter, np.uint64(0), np.uint64(0), np.uint64(0)
         k0, k1 = key0, key1
         for _ in range(ROUNDS):
-            h0, l0 = _high(MULTIPLIERS[0], c0), MULTIPLIERS[0] * c0  # type: ignore[call-arg, var-annotated]
+            h0, l0 = _high(MULTIPLIERS[0], c0), MULTIPLIERS[0] * c0
             h1, l1 = _high(MULTIPLIERS[1], c2), MULTIPLIERS[1] * c2
             c0, c1, c2, c3 = h1 ^ c1 ^ k0, l1, h0 ^ c3 ^ k1, l0
             k0 += WEYL[0]
@@ -121,7 +121,7 @@ def _move_rows(source, target, corner, height, width, grid, row, orders, group, 
             if inverse:
                 here, there = there, here
             for y in range(height):
-                _copy(target, here + y * row, source, there + y * row, width)  # type: ignore[call-arg]
+                _copy(target, here + y * row, source, there + y * row, width)
 
 
 @compiled

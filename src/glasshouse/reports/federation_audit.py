@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from glasshouse.files import write_atomic
+from glasshouse.functional.intervals import share_interval
 from glasshouse.reports.federation import shield
 from glasshouse.reports.page import template
 from glasshouse.reports.thumbnails import inline
 from glasshouse.store import Album
-from glasshouse.studies.federation import FederationAudit, FederationAuditResult
+from glasshouse.studies.federation import FederationAuditResult
 from glasshouse.studies.forgery import Forgery
 from glasshouse.studies.sightings import Row
 from glasshouse.types import Interval
+
+CHANCE = 0.5  # that a guess points home
 
 
 def write_federation_audit_report(result: FederationAuditResult) -> Path:
@@ -53,21 +57,27 @@ def number_of(result: FederationAuditResult) -> str:
 
 
 def verdict(result: FederationAuditResult) -> str:
-    """What counts: whether any attack came nearer to the images than their own mean colour does."""
-    nearer = [f"{row.attack} on {row.victim}" for row in result.rows if beats_floor(row, result.settings)]
-    if nearer:
-        return f"Nearer than the floor by every metric: {', '.join(nearer)}. Look at the pictures."
+    """What counts: whether any attack shows the clients' images and not just such images."""
+    if not result.rows:
+        return "No attack could be tried on what this server saw: nothing is known of it."
+    rows = {text: [row for row in result.rows if row.attack == text] for text in result.settings.attacks}
+    shown = ", ".join(text for text, tried in rows.items() if beats_floor(tried))
+    if shown:
+        return f"What the server saw shows the clients' images: the floor is beaten by {shown}. Look at the pictures."
     return (
-        "No attack came nearer than the floor by every metric: that speaks neither for the defense nor for the "
-        "network, for the attacks may be too weak. Try others, and more steps."
+        "No attack beats the floor: that speaks neither for the defense nor for the network, for the attacks may be "
+        "too weak, and a few guesses tell little. Try others, more steps, and more --images and --clients."
     )
 
 
-def beats_floor(row: Row, settings: FederationAudit) -> bool:
-    """Whether a guess is nearer to its image than that image's mean colour, on average, by all metrics there are."""
-    high = {text: metric.leaks_when == "high" for text, metric in settings.judges.items()}
-    gains = [(value.mean - row.floor[text].mean) * (1 if high[text] else -1) for text, value in row.values.items()]
-    return bool(gains) and min(gains) > 0
+def beats_floor(rows: Sequence[Row]) -> bool:
+    """Whether the guesses of one attack are nearer to some client's images than mean colours, and those point home.
+
+    To be near is not enough: the mean of a class is nearer to any image of the class than that image's colour.
+    """
+    near = [row.home for row in rows if row.nearer]
+    guesses = sum(home.images for home in near)
+    return guesses > 0 and share_interval(sum(home.mean * home.images for home in near), guesses).low > CHANCE
 
 
 def columns(result: FederationAuditResult) -> list[str]:

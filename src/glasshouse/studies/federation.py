@@ -17,12 +17,14 @@ from glasshouse import checks, data, defenses
 from glasshouse import membership as membership_room
 from glasshouse import metrics as metric_room
 from glasshouse.attacks import InversionAttack
+from glasshouse.collection import is_protected
 from glasshouse.errors import GlasshouseError, SettingError, StudyError, about
 from glasshouse.federated.clients import network, set_weights
+from glasshouse.federated.digests import data_digest
 from glasshouse.federated.holdings import Holding, Pool, dealt, open_test
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.records import Ledger
-from glasshouse.federated.run import PLAN_FILE, read_result
+from glasshouse.federated.run import PLAN_FILE, read_result, refuse_other_images
 from glasshouse.files import sole_owner, sweep, write_atomic
 from glasshouse.functional.roc import measure
 from glasshouse.membership.queries import views
@@ -136,12 +138,14 @@ def audit_federation(
     attack_list = {text: attack_room.create(text) for text in settings.attacks}
     test = open_test(plan, root)
     class_names = plan.class_names(test.class_names)
+    refuse_other_images(directory, plan, data_digest(plan, root))
     held = _holdings(plan, directory, number, class_names, root)
     image = next(iter(held.values())).spec
     model = network(plan, image)
     set_weights(model, ledger.sent(number))
     others = strangers(plan, test, root)
-    public = None if settings.public is None else _public(settings, held, number * plan.local_epochs, root)
+    source = settings.public
+    public = None if source is None else _public(source, plan, class_names, settings.seed, root)
     scene = Scene(model, image, plan.lr, others.images, settings.judges, out, public, plan.defense)
     seen = victims(plan, ledger, number, held, model)[: settings.clients]
     seen = [measured(plan, ledger, held, model, one) for one in seen]
@@ -201,11 +205,16 @@ def _holdings(
     return found
 
 
-def _public(settings: FederationAudit, held: Mapping[int, Holding], epoch: int, root: Path | None) -> Tensor:
+def _public(source: str, plan: Federation, class_names: tuple[str, ...], seed: int, root: Path | None) -> Tensor:
     """The images that attackers may learn from, in the shape of the clients' and without any of theirs."""
-    private = torch.cat([one.in_epoch(epoch).images for one in held.values()])
+    if is_protected(Path(plan.dataset)):
+        raise StudyError(
+            f"The clients of '{plan.dataset}' hold protected images alone, so nobody can see whether '{source}' has "
+            "their originals, which an attacker may not: leave out --public."
+        )
+    private = [dealt(plan, client, class_names, root).in_epoch(0).images for client in range(plan.clients)]
     with about("public"):
-        return public_like(data.load(settings.public or "", root=root), private, (), settings.seed)[0]
+        return public_like(data.load(source, root=root), torch.cat(private), (), seed)[0]
 
 
 def strangers(plan: Federation, test: Pool, root: Path | None) -> Samples:

@@ -167,6 +167,11 @@ def _beats_floor(scores: Scores, one: ReconstructionRecord, name: str, judge: Me
     return gain > MARGINS[name]
 
 
+def nearer(better: Mapping[str, bool]) -> bool:
+    """Whether what does ``better`` than mean colours by some metrics does so by LPIPS, or by SSIM and PSNR."""
+    return better.get("lpips", False) or (better.get("ssim", False) and better.get("psnr", False))
+
+
 def beats_floor(better: Mapping[str, bool], told: float, chance: float) -> str:
     """Whether an attack beats the floor, or where it falls short of it.
 
@@ -175,7 +180,7 @@ def beats_floor(better: Mapping[str, bool], told: float, chance: float) -> str:
     that share: one lucky guess of eight images is none.
     """
     short_of = [
-        *(["LPIPS, SSIM or PSNR"] if not (better["lpips"] or (better["ssim"] and better["psnr"])) else []),
+        *(["LPIPS, SSIM or PSNR"] if not nearer(better) else []),
         *(["telling originals apart"] if told < TIMES_CHANCE * chance else []),
     ]
     return f"no: {', '.join(short_of)}" if short_of else "yes"

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from glasshouse import defenses
+from glasshouse import metrics as metric_room
 from glasshouse.attacks import InversionAttack
 from glasshouse.errors import ModelError
 from glasshouse.federated.clients import Member, undefended_round
@@ -30,11 +32,13 @@ from glasshouse.store import Album
 from glasshouse.studies.assignment import share_right
 from glasshouse.studies.conditions import Conditions
 from glasshouse.studies.pictures import fingerprint, opaque_name, save_picture, to_pixels, to_tensor
+from glasshouse.studies.scoring import mean_colors, nearer
 from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat, finite_or_none
 
 log = logging.getLogger(__name__)
 
 SHOWN = 8
+FLOOR_METRICS = ("lpips", "ssim", "psnr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,8 +69,10 @@ class Victim:
 class Row:
     """How near one attack, by its SPEC as written and in full, came to the images behind one update.
 
-    ``home`` is the share of guesses whose most similar picture, among the victim's images and as many others, is one
-    of the victim's: half by chance. ``pictures`` are pairs of an image and the guess that came nearest to it.
+    ``nearer`` says whether guesses are nearer to their images than these images' mean colours are, by LPIPS, or by SSIM
+    and PSNR, whatever metrics were asked for. ``home`` is the share of guesses whose most similar picture, among the
+    victim's images and as many others, is one of the victim's: half by chance. ``pictures`` are pairs of an image and
+    the guess that came nearest to it.
     """
 
     victim: str
@@ -75,6 +81,7 @@ class Row:
     how: str
     values: dict[str, Interval]
     floor: dict[str, Interval]
+    nearer: bool
     home: Interval
     threat: Threat
     pictures: tuple[tuple[str, str], ...]
@@ -169,23 +176,31 @@ class Scene:
             found, how = sighting.attacked(attack, self.model, rng=torch.Generator().manual_seed(seed))
         guesses = torch.stack([to_tensor(to_pixels(guess)) for guess in found.images])  # as they are stored
         truth = victim.truth[assigned(guesses, victim.truth)]
-        flat = truth.mean((2, 3), keepdim=True).expand_as(truth)
+        flat = mean_colors(truth)
         return Row(
             victim.name,
             text,
             complete_spec(attack),
             how,
-            self._scores(truth, guesses),
-            self._scores(truth, flat),
+            self._scores(self.judges, truth, guesses),
+            self._scores(self.judges, truth, flat),
+            self._nearer(truth, guesses, flat),
             points_home(guesses, victim.truth, self.others),
             _threat(victim, sighting, attack, labels, share_right(found.labels, victim.labels)),
             self._pictures(truth, guesses),
         )
 
-    def _scores(self, truth: Tensor, guess: Tensor) -> dict[str, Interval]:
+    def _scores(self, judges: Mapping[str, Metric], truth: Tensor, guess: Tensor) -> dict[str, Interval]:
         """Every metric that is defined for such images."""
-        usable = {text: one for text, one in self.judges.items() if one.why_not(self.image, len(truth)) is None}
+        usable = {text: one for text, one in judges.items() if one.why_not(self.image, len(truth)) is None}
         return {text: metric.mean(metric(truth, guess).tolist()) for text, metric in usable.items()}
+
+    def _nearer(self, truth: Tensor, guesses: Tensor, flat: Tensor) -> bool:
+        """Whether the guesses are nearer to the truth than mean colours are."""
+        judges = {name: cast(Metric, metric_room.create(name)) for name in FLOOR_METRICS}
+        found, floor = (self._scores(judges, truth, one) for one in (guesses, flat))
+        gains = {name: found[name].mean - floor[name].mean for name in found}
+        return nearer({name: (gain > 0) is (judges[name].leaks_when == "high") for name, gain in gains.items()})
 
     def _pictures(self, truth: Tensor, guesses: Tensor) -> tuple[tuple[str, str], ...]:
         """Pairs of pictures, named by what they show: an audit with other settings does not write over them."""

@@ -205,7 +205,8 @@ def _for_all_problems(module: nn.Module, names: tuple[str, ...]) -> Callable[...
     def one(x: Tensor, *parameters: Tensor) -> Tensor:
         return cast(Tensor, functional_call(module, dict(zip(names, parameters, strict=True)), (x,)))
 
-    return torch.vmap(one)
+    mapped: Callable[..., Tensor] = torch.vmap(one)
+    return mapped
 
 
 def _store(place: Tensor | None, value: Tensor | int) -> None:
