@@ -29,7 +29,7 @@ SECONDS = 120  # of the default
 GROWTH = 1.05  # of memory from the second quarter of the rounds to the last, which flat memory stays under
 GRACE = 30  # seconds in which what was started may end
 PROC = Path("/proc")
-PAGE = os.sysconf("SC_PAGE_SIZE")
+KILO = 1024
 TICK = os.sysconf("SC_CLK_TCK")
 LISTENS = "0A"  # the state of a socket in /proc/net/tcp
 WORKED: dict[int, float] = {}  # seconds of processors by Ray's workers, whose end nobody waits for
@@ -163,8 +163,11 @@ def seconds(process: int) -> float:
 
 
 def resident(process: int) -> int:
-    """Resident bytes of a process."""
-    return _numbers(process, "statm", 1)[0] * PAGE
+    """Resident bytes of a process, of pages that several share its part: Ray's store is in all of them."""
+    with suppress(OSError):
+        lines = (PROC / str(process) / "smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * KILO
+    return 0
 
 
 def _numbers(process: int, file: str, *places: int) -> list[int]:

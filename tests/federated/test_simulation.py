@@ -65,7 +65,7 @@ def test_clients_that_train_do_not_outlive_an_interrupt(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
-def test_interrupted_and_gone_on_with(carry_out, tmp_path):
+def test_interrupted_and_gone_on_with(carry_out, glasshouse, tmp_path):
     words = "federate --images 60 --clients 2 --batch 20 --model mlp:width=8 --defense csvar --json --out"
     command = [sys.executable, "-m", "glasshouse", *words.split(), str(tmp_path / "out"), "--rounds"]
     environment = {**os.environ, traces.MARK: tmp_path.name}
@@ -92,7 +92,7 @@ def test_interrupted_and_gone_on_with(carry_out, tmp_path):
     rounds = kept + 3  # what is left is too much for a test, so the plan is cut short
     study = tmp_path / "out" / "study.toml"
     study.write_text(study.read_text().replace(f"rounds = {ENDLESS}", f"rounds = {rounds}"))
-    second = subprocess.run([*command, str(rounds)], timeout=PATIENCE, check=False, **options)
+    second = glasshouse(*command[3:], str(rounds), **{traces.MARK: tmp_path.name})
     assert second.returncode == 0, second.stderr
     assert traces.left(tmp_path.name, {}) == ({}, {})  # and whoever listened was one of them
     before, *lines = second.stderr.splitlines()

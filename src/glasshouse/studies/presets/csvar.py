@@ -35,8 +35,7 @@ def laptop() -> Federations:
         models=PUBLISHED,
         defenses=DEFENSES,
         extra=(
-            *(f"{LARGE[0]} | {PUBLISHED[0]} | {defense}" for defense in DEFENSES),
-            *(f"{LARGE[0]} | {PUBLISHED[1]} | {defense}" for defense in PRINTED),
+            *(f"{LARGE[0]} | {model} | {defense}" for model in PUBLISHED for defense in DEFENSES),
             *(f"{COLOURS} | {PUBLISHED[0]} | {defense}" for defense in PRINTED),  # all, and learned: csvar_pretrained
             *(f"{FACES} | {RESNET} | {defense}" for defense in DEFENSES),
             f"{DIGITS} | {PRIVATE} | none",
