@@ -190,6 +190,18 @@ def test_images_that_changed_are_another_federation(small, in_process, tmp_path)
         federate(plan, tmp_path / "out")
 
 
+def test_a_network_that_changed_is_another_federation(small, in_process, tmp_path):
+    """Another activation has the same weights, which would go on in silence."""
+    file = tmp_path / "net.py"
+    text = "from torch import nn\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.{}(), nn.Linear(64, 10))\n"
+    file.write_text(text.format("ReLU"))
+    plan = dataclasses.replace(small, model=f"{file}:make", rounds=1)
+    federate(plan, tmp_path / "out")
+    file.write_text(text.format("Sigmoid"))
+    with pytest.raises(StudyError, match=r"or with another .*net\.py:make"):
+        federate(plan, tmp_path / "out")
+
+
 def test_a_simulation_and_a_deployment_do_not_go_on_with_each_other(small, in_process, tmp_path):
     federate(small, tmp_path / "out")
     with pytest.raises(StudyError, match="was begun by 'glasshouse federate'"):

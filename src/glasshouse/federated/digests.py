@@ -1,4 +1,4 @@
-"""By what it is told whether a federation still has the images that it began with."""
+"""By what it is told whether a federation still has the images, and the network, that it began with."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ import torch
 from glasshouse.errors import GlasshouseError
 from glasshouse.federated.holdings import Pool, dealt, open_test
 from glasshouse.federated.plan import Federation
+from glasshouse.models import own
 
 BATCH = 256
 
 
 def data_digest(plan: Federation, root: Path | None) -> str:
-    """A hash of what clients train on and of the test images, empty where they cannot be read: training says why."""
-    content = hashlib.sha256()
+    """A hash of what clients train on, of the test images, and of the file of a network of one's own.
+
+    It is empty where images cannot be read: training says why.
+    """
+    content = hashlib.sha256(own.source(plan.model))
     try:
         test = open_test(plan, root)
         names = plan.class_names(test.class_names)

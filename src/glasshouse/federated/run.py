@@ -23,6 +23,7 @@ from glasshouse.federated.plan import Federation, from_toml, to_toml
 from glasshouse.federated.records import Ledger, Round
 from glasshouse.federated.simulation import QUIET, need_flower, silent, simulate
 from glasshouse.files import is_unused, sole_owner, sweep, write_atomic
+from glasshouse.models import own
 from glasshouse.rays import environment
 from glasshouse.types import JSON
 
@@ -162,9 +163,13 @@ def refuse_other_images(directory: Path, plan: Federation, images: str) -> None:
         )
     if path.read_text(encoding="ascii", errors="replace") != images:
         raise StudyError(
-            f"{directory} was begun with other images than '{plan.dataset}' has now: bring those back, or federate "
-            "anew with another --out."
+            f"{directory} was begun with other images than '{plan.dataset}' has now{_or_network(plan)}: bring that "
+            "back, or federate anew with another --out."
         )
+
+
+def _or_network(plan: Federation) -> str:
+    return f", or with another {plan.model}" if own.is_own(plan.model) else ""
 
 
 def refuse_simulated(out: Path) -> None:

@@ -43,6 +43,12 @@ def is_own(text: str) -> bool:
     return ".py:" in text or text.endswith(".py")
 
 
+def source(text: str) -> bytes:
+    """What the file of a model of one's own says, which decides results; nothing where there is none."""
+    path = Path(text.rpartition(":")[0])
+    return path.read_bytes() if is_own(text) and path.is_file() else b""
+
+
 def build(text: str, image: ImageSpec, *, seed: int = 0) -> nn.Module:
     """Build a model from a SPEC or FILE.py:FACTORY, freshly initialised by the seed."""
     if not is_own(text):
