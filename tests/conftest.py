@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import secrets
@@ -48,6 +49,12 @@ PRELOADED = (
     "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
 )
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: to look through it for garbage again and again takes a little of every test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

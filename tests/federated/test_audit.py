@@ -148,6 +148,25 @@ def test_membership_is_asked_clean_and_protected(audits):
     assert 0 <= audits["csvar"].told[1].values["auc"].mean <= 1
 
 
+def test_noise_is_at_home_among_shuffled_images_and_raises_no_alarm(carry_out, tmp_path, monkeypatch, rng):
+    """Clients hold shuffled digits, test images are clean: noise looks more like the first."""
+    images, labels = load("digits").batch(range(80))
+    np.savez(tmp_path / "raw.npz", x_train=(images * 255).byte().permute(0, 2, 3, 1).numpy(), y_train=labels.numpy())
+    protect(tmp_path / "raw.npz", tmp_path / "protected", key=bytes(32), epochs=1)
+    chosen = plan(dataset=str(tmp_path / "protected"), test="digits:split=test", images=None, clients=1, rounds=1)
+    carry_out(chosen, tmp_path / "out")
+    seen = Reconstruction(torch.rand(32, 1, 8, 8, generator=rng), torch.zeros(32))
+    monkeypatch.setattr(Sighting, "attacked", lambda self, attack, model, *, rng: (seen, "nothing at all"))
+    settings = dataclasses.replace(SETTINGS, images=32, membership=())
+    found = audit_federation(tmp_path / "out", tmp_path / "audit", settings)
+    assert found.rows[0].home.low > 0.5
+    assert "No attack beats the floor" in verdict(dataclasses.replace(found, rows=tuple(map(near, found.rows))))
+
+
+def near(row):
+    return dataclasses.replace(row, nearer=True)
+
+
 def test_an_attack_that_cannot_work_fails_with_its_reason(places, tmp_path):
     settings = FederationAudit(attacks=("fc_inversion",), clients=1, metrics=("psnr",), round=1)
     found = audit_federation(places["open"], tmp_path, settings)

@@ -36,7 +36,7 @@ def audit_federation(
 ) -> None:
     """Attack a round of a federation, print what was found and write the report."""
     from glasshouse.cli.screen import PER_CENT
-    from glasshouse.errors import SettingError
+    from glasshouse.errors import AttackError, SettingError
     from glasshouse.reports.federation_audit import write_federation_audit_report
     from glasshouse.studies.federation import FederationAudit
     from glasshouse.studies.federation import audit_federation as run
@@ -59,6 +59,8 @@ def audit_federation(
         print(json.dumps(result.to_json(), allow_nan=False))
     else:
         _show(result, page)
+    if not result.rows:
+        raise AttackError(f"No attack could be tried. The first: {result.failures[0]}")
 
 
 def _show(result: FederationAuditResult, page: Path) -> None:
@@ -66,15 +68,15 @@ def _show(result: FederationAuditResult, page: Path) -> None:
     from rich.table import Table
 
     from glasshouse.cli.fitting import fitted
-    from glasshouse.reports.federation_audit import cells, columns, number, number_of, verdict
+    from glasshouse.reports.federation_audit import cells, columns, home, number, number_of, verdict
 
     console = Console()
     rows = []
     for row in result.rows:
-        rows.append([row.victim, row.attack, *cells(row.values, result), number(row.home)])
+        rows.append([row.victim, row.attack, *cells(row.values, result), home(row)])
         rows.append(["", "floor: mean color", *cells(row.floor, result), ""])
     title = f"What the server could see in round {number_of(result)} (mean, 95 % interval)"
-    heads = ("update of", "attack", *columns(result), "points home (half by chance)")
+    heads = ("update of", "attack", *columns(result), "points home")
     floors = range(1, len(rows), 2)
     console.print(fitted(title, heads, rows, console.width, spare=columns(result), dim=floors))
     title = f"Who was in the training data of the global model, as it was after round {number_of(result)}"

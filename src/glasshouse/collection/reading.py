@@ -63,7 +63,9 @@ def open_protected(directory: Path, split: Split) -> ProtectedSet:
     named = sorted({version.identity for version in manifest.versions() if version.epoch == 0})
     ids, labels, class_names = (_of_archive if header.source == "npz" else _of_folder)(directory, named, split)
     if not ids:
-        raise DataError(f"{directory} holds no protected {split} images: protect a data set that has some.")
+        raise DataError(
+            f"{directory} holds no protected {split} images: protect a data set that has some, or name others."
+        )
     spec = _spec(directory, ids, len(class_names))
     return ProtectedSet(directory, ids, labels, class_names, header.epochs, spec)
 

@@ -16,8 +16,6 @@ from glasshouse.studies.forgery import Forgery
 from glasshouse.studies.sightings import Row
 from glasshouse.types import Interval
 
-CHANCE = 0.5  # that a guess points home
-
 
 def write_federation_audit_report(result: FederationAuditResult) -> Path:
     """Write ``report/index.html`` beside the results and return where it is."""
@@ -31,7 +29,7 @@ def write_federation_audit_report(result: FederationAuditResult) -> Path:
         verdict=verdict(result),
         shield=shield(result.plan),
         columns=columns(result),
-        lines=[(row, cells(row.values, result), cells(row.floor, result), number(row.home)) for row in result.rows],
+        lines=[(row, cells(row.values, result), cells(row.floor, result), home(row)) for row in result.rows],
         walls=[
             (f"{row.victim}, {row.attack}", [[inline(album, one) for one in pair] for pair in row.pictures])
             for row in result.rows
@@ -75,9 +73,10 @@ def beats_floor(rows: Sequence[Row]) -> bool:
 
     To be near is not enough: the mean of a class is nearer to any image of the class than that image's colour.
     """
-    near = [row.home for row in rows if row.nearer]
-    guesses = sum(home.images for home in near)
-    return guesses > 0 and share_interval(sum(home.mean * home.images for home in near), guesses).low > CHANCE
+    near = [(row.home.images, row.home.mean, row.chance) for row in rows if row.nearer]
+    guesses = sum(images for images, _, _ in near)
+    found, noise = (sum(one[0] * one[place] for one in near) for place in (1, 2))
+    return guesses > 0 and share_interval(found, guesses).low > noise / guesses
 
 
 def columns(result: FederationAuditResult) -> list[str]:
@@ -93,6 +92,11 @@ def cells(values: dict[str, Interval], result: FederationAuditResult) -> list[st
 def number(value: Interval | None) -> str:
     """A mean with its interval."""
     return "n/a" if value is None else f"{value:.3g}"
+
+
+def home(row: Row) -> str:
+    """How many guesses point home, and how much noise does."""
+    return f"{row.home:.0%}; noise {row.chance:.0%}"
 
 
 def percent(value: Interval) -> str:

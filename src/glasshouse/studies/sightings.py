@@ -38,6 +38,7 @@ from glasshouse.types import BatchNorm, ImageSpec, Interval, Threat, finite_or_n
 log = logging.getLogger(__name__)
 
 SHOWN = 8
+NOISE = 400  # pictures by which it is told how often a guess points home by chance
 FLOOR_METRICS = ("lpips", "ssim", "psnr")
 
 
@@ -71,8 +72,8 @@ class Row:
 
     ``nearer`` says whether guesses are nearer to their images than these images' mean colours are, by LPIPS, or by SSIM
     and PSNR, whatever metrics were asked for. ``home`` is the share of guesses whose most similar picture, among the
-    victim's images and as many others, is one of the victim's: half by chance. ``pictures`` are pairs of an image and
-    the guess that came nearest to it.
+    victim's images and as many others, is one of the victim's, and ``chance`` that share of noise: about half, and more
+    where the others are unlike the victim's. ``pictures`` are pairs of an image and the guess that came nearest to it.
     """
 
     victim: str
@@ -83,6 +84,7 @@ class Row:
     floor: dict[str, Interval]
     nearer: bool
     home: Interval
+    chance: float
     threat: Threat
     pictures: tuple[tuple[str, str], ...]
 
@@ -186,6 +188,7 @@ class Scene:
             self._scores(self.judges, truth, flat),
             self._nearer(truth, guesses, flat),
             points_home(guesses, victim.truth, self.others),
+            home_by_chance(victim.truth, self.others),
             _threat(victim, sighting, attack, labels, share_right(found.labels, victim.labels)),
             self._pictures(truth, guesses),
         )
@@ -228,6 +231,12 @@ def points_home(guesses: Tensor, truth: Tensor, others: Tensor) -> Interval:
     drawn = (part[torch.randperm(len(part), generator=rng)[:count]] for part in (truth, others))
     own, foreign = (likeness(guesses, part).max(1).values for part in drawn)
     return share_interval(int((own > foreign).sum()), len(guesses))
+
+
+def home_by_chance(truth: Tensor, others: Tensor) -> float:
+    """The share of pictures of noise that point home: who holds shuffled images draws noise, where others are not."""
+    noise = torch.rand((NOISE, *truth.shape[1:]), generator=torch.Generator().manual_seed(0))
+    return max(points_home(noise, truth, others).mean, 0.5)
 
 
 def _threat(victim: Victim, sighting: Sighting, attack: InversionAttack, labels: str, right: float | None) -> Threat:
