@@ -23,6 +23,7 @@ PAGES = {
     "results": "results/audit.md",
     "semsim": "metrics/semsim.md",
     "semsim_study": "results/semsim.md",
+    "updates": "results/updates.md",
 }
 
 
