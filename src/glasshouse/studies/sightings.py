@@ -202,8 +202,8 @@ class Scene:
         """Whether the guesses are nearer to the truth than mean colours are."""
         judges = {name: cast(Metric, metric_room.create(name)) for name in FLOOR_METRICS}
         found, floor = (self._scores(judges, truth, one) for one in (guesses, flat))
-        gains = {name: found[name].mean - floor[name].mean for name in found}
-        return nearer({name: (gain > 0) is (judges[name].leaks_when == "high") for name, gain in gains.items()})
+        signs = {name: 1 if judges[name].leaks_when == "high" else -1 for name in found}
+        return nearer({name: sign * (found[name].mean - floor[name].mean) > 0 for name, sign in signs.items()})
 
     def _pictures(self, truth: Tensor, guesses: Tensor) -> tuple[tuple[str, str], ...]:
         """Pairs of pictures, named by what they show: an audit with other settings does not write over them."""
