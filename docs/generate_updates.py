@@ -28,7 +28,7 @@ CLIENTS, OWN = 10, 8  # images of a client
 METRICS = ("psnr", "lpips", "semsim")
 BASE = Federation(clients=CLIENTS, images=CLIENTS * OWN, batch=OWN, rounds=10, model="mlp:width=64")
 AUDIT = FederationAudit(
-    attacks=("invgrad:steps=1000,tv=0.001",), metrics=METRICS, membership=(), clients=CLIENTS, images=32, round=0
+    attacks=("invgrad:steps=1000,tv=0.001",), metrics=METRICS, membership=(), clients=CLIENTS, images=32, round=1
 )
 SHOWN = 4  # pairs of pictures in a line of the figure
 
@@ -46,8 +46,8 @@ class Line:
 LINES = (
     Line("nothing", drawn=True),
     Line("labels given", audit={"labels": "given"}),
-    Line("the fifth round", audit={"round": 4}),
-    Line("the last round", audit={"round": 9}),
+    Line("the fifth round", audit={"round": 5}),
+    Line("the last round", audit={"round": 10}),
     *(
         Line(f"{own} image{'s' * (own > 1)} a client", {"images": CLIENTS * own, "batch": max(own, 2)})
         for own in (1, 2, 4, 16, 32)

@@ -25,7 +25,7 @@ from glasshouse.federated.observed import Sighting
 from glasshouse.federated.records import Ledger
 from glasshouse.federated.run import DATA_FILE
 from glasshouse.models.batchnorm import batchnorm_mode, watched
-from glasshouse.reports.federation_audit import verdict, write_federation_audit_report
+from glasshouse.reports.federation_audit import asked, verdict, write_federation_audit_report
 from glasshouse.studies import federation
 from glasshouse.studies.federation import FederationAudit, audit_federation
 from glasshouse.studies.sightings import Scene, assigned, points_home, victims
@@ -88,7 +88,7 @@ def test_the_verdict_says_who_beats_the_floor_or_that_nobody_does(audits, places
     assert "No attack beats the floor" in verdict(weak)
     page = write_federation_audit_report(weak).read_text(encoding="utf-8")
     assert "No attack beats the floor" in page
-    assert "Round 0 of 2, counted from 0" in page
+    assert "Round 1 of 2" in page
 
 
 def test_digits_of_anybody_are_near_and_raise_no_alarm(places, audits, tmp_path, monkeypatch):
@@ -96,7 +96,7 @@ def test_digits_of_anybody_are_near_and_raise_no_alarm(places, audits, tmp_path,
     images, labels = load("digits:split=test").batch(range(297))
     means = torch.stack([images[labels == digit].mean(0) for digit in range(6)])
     seen = Reconstruction(means, torch.zeros(6))
-    monkeypatch.setattr(Sighting, "attacked", lambda self, attack, model, *, rng: (seen, "nothing at all"))
+    monkeypatch.setattr(Sighting, "attacked", lambda *_, **__: (seen, "nothing at all"))
     found = audit_federation(places["crowd"], tmp_path, dataclasses.replace(SETTINGS, images=6))
     assert all(row.nearer for row in found.rows)
     assert error(found) < 0.5 * floor(found)
@@ -156,10 +156,10 @@ def test_noise_is_at_home_among_shuffled_images_and_raises_no_alarm(carry_out, t
     chosen = plan(dataset=str(tmp_path / "protected"), test="digits:split=test", images=None, clients=1, rounds=1)
     carry_out(chosen, tmp_path / "out")
     seen = Reconstruction(torch.rand(32, 1, 8, 8, generator=rng), torch.zeros(32))
-    monkeypatch.setattr(Sighting, "attacked", lambda self, attack, model, *, rng: (seen, "nothing at all"))
-    settings = dataclasses.replace(SETTINGS, images=32, membership=())
-    found = audit_federation(tmp_path / "out", tmp_path / "audit", settings)
+    monkeypatch.setattr(Sighting, "attacked", lambda *_, **__: (seen, "nothing at all"))
+    found = audit_federation(tmp_path / "out", tmp_path / "audit", dataclasses.replace(SETTINGS, images=32))
     assert found.rows[0].home.low > 0.5
+    assert [asked(one, found) for one in found.told] == ["images as clients hold them"]
     assert "No attack beats the floor" in verdict(dataclasses.replace(found, rows=tuple(map(near, found.rows))))
 
 
@@ -168,11 +168,18 @@ def near(row):
 
 
 def test_an_attack_that_cannot_work_fails_with_its_reason(places, tmp_path):
-    settings = FederationAudit(attacks=("fc_inversion",), clients=1, metrics=("psnr",), round=1)
+    settings = FederationAudit(attacks=("fc_inversion",), clients=1, metrics=("psnr",), round=2)
     found = audit_federation(places["open"], tmp_path, settings)
     assert found.rows == ()
     assert "fc_inversion on client 0: Attack 'fc_inversion' needs a gradient of one image" in found.failures[0]
     assert verdict(found).startswith("No attack could be tried")
+
+
+def test_an_attack_of_one_image_is_not_asked_for_one_of_several(places, tmp_path):
+    settings = FederationAudit(attacks=("fc_inversion",), clients=1, metrics=("psnr",), images=1)
+    found = audit_federation(places["open"], tmp_path, settings)
+    assert found.rows == ()
+    assert "needs a gradient of one image, not of 2" in found.failures[0]
 
 
 @pytest.mark.parametrize("name", attacks.names())
@@ -240,7 +247,7 @@ def test_rows_that_are_damaged_or_were_asked_otherwise_are_done_again(places, au
     assert audit_federation(places["open"], tmp_path, settings).rows == first.rows
     assert picture.read_bytes() == content
     assert len(seen) == 5
-    for change in ({"images": 1}, {"labels": "recovered"}, {"seed": 1}, {"round": 1}, {"metrics": ("mse",)}):
+    for change in ({"images": 1}, {"labels": "recovered"}, {"seed": 1}, {"round": 2}, {"metrics": ("mse",)}):
         audit_federation(places["open"], tmp_path, dataclasses.replace(settings, **change))
     assert len(seen) == 10
     audit_federation(places["open"], tmp_path, settings)
@@ -248,10 +255,10 @@ def test_rows_that_are_damaged_or_were_asked_otherwise_are_done_again(places, au
 
 
 def test_command_table_json_and_page(places, tmp_path):
-    words = ["audit", "--federation", places["open"], "--round", 1, "--attack", "invgrad:steps=2", "--metric", "psnr"]
+    words = ["audit", "--federation", places["open"], "--round", 2, "--attack", "invgrad:steps=2", "--metric", "psnr"]
     done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "160"})
     assert done.exit_code == 0, done.exception
-    assert "What the server could see in round 1" in done.output
+    assert "What the server could see in round 2 of 2" in done.output
     assert "invgrad:steps=2" in done.output
     assert "client 1" in done.output
     assert "client 2" not in done.output
@@ -263,14 +270,15 @@ def test_command_table_json_and_page(places, tmp_path):
     found = json.loads(done.stdout, parse_constant=pytest.fail)
     assert found == json.loads((tmp_path / "out" / "federation_audit.json").read_text())
     assert [(row["victim"], row["attack"], row["threat"]["round"]) for row in found["rows"]] == [
-        ("client 0", "invgrad:steps=2", "1")
+        ("client 0", "invgrad:steps=2", "2")
     ]
 
 
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        (["--round", "9"], "has 2 finished rounds"),
+        (["--round", "9"], "has 2 finished rounds: --round goes from 1 to 2"),
+        (["--round", "0"], "round"),
         (["--batch", "3"], "--batch means nothing for a federation"),
         (["--metric", "fid"], "compares whole sets"),
         (["--membership", "lira"], "trains shadow models"),

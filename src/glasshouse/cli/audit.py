@@ -76,7 +76,7 @@ def audit(
     ] = None,
     federation: Annotated[Path | None, typer.Option(help="attack what 'glasshouse federate' wrote instead")] = None,
     round_number: Annotated[
-        int | None, typer.Option("--round", help="with --federation: which round, from 0 [default: the first kept]")
+        int | None, typer.Option("--round", help="with --federation: which round, from 1 [default: the first kept]")
     ] = None,
     clients: Annotated[
         int | None, typer.Option(help="with --federation: most clients whose updates are attacked [default: 2]")

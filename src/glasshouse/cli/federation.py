@@ -68,7 +68,7 @@ def _show(result: FederationAuditResult, page: Path) -> None:
     from rich.table import Table
 
     from glasshouse.cli.fitting import fitted
-    from glasshouse.reports.federation_audit import cells, columns, home, number, number_of, verdict
+    from glasshouse.reports.federation_audit import asked, cells, columns, home, number, number_of, verdict
 
     console = Console()
     rows = []
@@ -82,7 +82,7 @@ def _show(result: FederationAuditResult, page: Path) -> None:
     title = f"Who was in the training data of the global model, as it was after round {number_of(result)}"
     table = Table("attack", "asked with", "AUC", title=title)
     for one in result.told:
-        table.add_row(one.attack, f"{one.query} images", number(one.values["auc"]))
+        table.add_row(one.attack, asked(one, result), number(one.values["auc"]))
     console.print(table)
     if result.forgery is not None:
         _show_forgery(console, result.forgery)

@@ -35,7 +35,7 @@ class OfficialDataset(Dataset):
         if not self.present(folder):
             raise DataError(
                 f"'{self.name}' is not under {folder}: it wants {packed.name} or {self.layout()}. "
-                f"Get it from {self.source}, or add --download where the data set allows it."
+                f"Get it from {self.source}, or run 'glasshouse audit --download', which fetches what may be fetched."
             )
         return self.read(folder)
 

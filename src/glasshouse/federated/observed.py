@@ -103,15 +103,36 @@ class Sighting:
             batch_statistics=self.batch_statistics,
         )
 
+    def few(self, images: int) -> Sighting:
+        """The same as if no more images were behind it: an attack on it reconstructs so many and tries as many labels.
+
+        Batch statistics are of all images.
+        """
+        if images >= self.batch_size:
+            return self
+        labels = None if self.labels is None else self.labels[:images]
+        return dataclasses.replace(self, batch_size=images, labels=labels, batch_statistics=None)
+
     def attacked(
-        self, attack: InversionAttack, model: nn.Module, *, rng: torch.Generator, progress: Progress = no_progress
+        self,
+        attack: InversionAttack,
+        model: nn.Module,
+        *,
+        images: int | None = None,
+        rng: torch.Generator,
+        progress: Progress = no_progress,
     ) -> tuple[Reconstruction, str]:
-        """Attack what was seen as it is where the attack can, else as one large step; say which of both."""
+        """Attack what was seen as it is where the attack can, else as one large step; say which of both.
+
+        With ``images`` at most so many are reconstructed, by an attack that could do with all.
+        """
+        few = self if images is None else self.few(images)
         try:
             attack.refuse(model, self.as_update)
-            seen = self.as_update
+            seen = few.as_update
         except CapabilityError:
-            seen = self.as_gradient
+            attack.refuse(model, self.as_gradient)
+            seen = few.as_gradient
         kind = seen.rounds[0].kind if self.local_steps > 1 else "one step"
         how = {"one step": "its gradient", "update": "its update", "gradient": "its update taken for one large step"}
         return attack(model, seen, rng=rng, progress=progress), how[kind]

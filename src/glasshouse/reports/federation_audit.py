@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from glasshouse.collection import is_protected
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import share_interval
 from glasshouse.reports.federation import shield
 from glasshouse.reports.page import template
 from glasshouse.reports.thumbnails import inline
 from glasshouse.store import Album
-from glasshouse.studies.federation import FederationAuditResult
+from glasshouse.studies.federation import FederationAuditResult, Told
 from glasshouse.studies.forgery import Forgery
 from glasshouse.studies.sightings import Row
 from glasshouse.types import Interval
@@ -34,7 +35,7 @@ def write_federation_audit_report(result: FederationAuditResult) -> Path:
             (f"{row.victim}, {row.attack}", [[inline(album, one) for one in pair] for pair in row.pictures])
             for row in result.rows
         ],
-        told=[(one.attack, one.query, number(one.values["auc"])) for one in result.told],
+        told=[(one.attack, asked(one, result), number(one.values["auc"])) for one in result.told],
         forgery=result.forgery,
         forged=[] if result.forgery is None else forged(result.directory, result.forgery),
         failures=result.failures,
@@ -50,8 +51,8 @@ def forged(directory: Path, forgery: Forgery) -> list[list[str]]:
 
 
 def number_of(result: FederationAuditResult) -> str:
-    """Which round was attacked, as --round and the directory count it."""
-    return f"{result.settings.round} of {result.plan.rounds}, counted from 0"
+    """Which round was attacked, counted as by --round."""
+    return f"{result.settings.round} of {result.plan.rounds}"
 
 
 def verdict(result: FederationAuditResult) -> str:
@@ -77,6 +78,11 @@ def beats_floor(rows: Sequence[Row]) -> bool:
     guesses = sum(images for images, _, _ in near)
     found, noise = (sum(one[0] * one[place] for one in near) for place in (1, 2))
     return guesses > 0 and share_interval(found, guesses).low > noise / guesses
+
+
+def asked(told: Told, result: FederationAuditResult) -> str:
+    """With what images the global model was asked: of clients that hold protected ones nobody has the clean ones."""
+    return "images as clients hold them" if is_protected(Path(result.plan.dataset)) else f"{told.query} images"
 
 
 def columns(result: FederationAuditResult) -> list[str]:

@@ -47,7 +47,7 @@ AT_ONCE = 1000  # images that all test images are compared with in one go
 class FederationAudit:
     """The settings of an audit of a federation."""
 
-    round: int | None = setting(None, "which round is attacked, from 0 on; None: the first that is kept")
+    round: int | None = setting(None, "which round is attacked, from 1 on; None: the first that is kept")
     attacks: tuple[str, ...] = setting(("invgrad:steps=300,tv=0.001",), "attack SPECs")
     membership: tuple[str, ...] = setting(("loss",), "membership attack SPECs, of those that need no shadow models")
     metrics: tuple[str, ...] = setting(("mse", "psnr", "ssim", "lpips", "semsim"), "metric SPECs")
@@ -58,7 +58,7 @@ class FederationAudit:
     seed: int = setting(0, "seed of everything random")
 
     def __post_init__(self) -> None:
-        checks.at_least("round", self.round or 0, 0)
+        checks.at_least("round", 1 if self.round is None else self.round, 1)
         checks.at_least("clients", self.clients, 1)
         checks.at_least("images", self.images, 1)
         checks.one_of("labels", self.labels, ("given", "recovered"))
@@ -129,10 +129,10 @@ def audit_federation(
     plan, rounds = read_result(directory)
     ledger = Ledger(directory)
     kept = (one for one in range(len(rounds)) if ledger.clients(one))
-    number = next(kept, 0) if settings.round is None else settings.round
-    settings = dataclasses.replace(settings, round=number)
+    number = next(kept, 0) if settings.round is None else settings.round - 1
+    settings = dataclasses.replace(settings, round=number + 1)
     if number >= len(rounds):
-        raise StudyError(f"{directory} has {len(rounds)} finished rounds: --round goes from 0 to {len(rounds) - 1}.")
+        raise StudyError(f"{directory} has {len(rounds)} finished rounds: --round goes from 1 to {len(rounds)}.")
     if (out / PLAN_FILE).exists():
         raise StudyError(f"{out} holds another study: choose another --out.")
     attack_list = {text: attack_room.create(text) for text in settings.attacks}
@@ -201,7 +201,7 @@ def _holdings(
                 f"{len(found[heard.client])} to it: only a simulation on the same data can be scored."
             )
     if not found:
-        raise StudyError(f"No client took part in round {number}: choose another --round.")
+        raise StudyError(f"No client took part in round {number + 1}: choose another --round.")
     return found
 
 

@@ -158,24 +158,22 @@ class Scene:
         self, victim: Victim, text: str, attack: InversionAttack, *, images: int, labels: str, seed: int
     ) -> Row:
         """Attack one update, find the image that each guess is nearest to, and score the pairs."""
-        count = min(len(victim.truth), images)
-        given = victim.labels[:count] if labels == "given" else None
         mode: BatchNorm = "train" if batchnorm_layers(self.model) else "eval"
-        statistics = victim.statistics if count == len(victim.truth) else None
         sighting = Sighting(
             victim.change,
             victim.local_steps,
             self.learning_rate,
             self.image,
-            count,
+            len(victim.truth),
             mode,
-            given,
-            statistics,
+            victim.labels if labels == "given" else None,
+            victim.statistics,
             self.public,
             self.defense,
         )
         with one_thread():
-            found, how = sighting.attacked(attack, self.model, rng=torch.Generator().manual_seed(seed))
+            rng = torch.Generator().manual_seed(seed)
+            found, how = sighting.attacked(attack, self.model, images=images, rng=rng)
         guesses = torch.stack([to_tensor(to_pixels(guess)) for guess in found.images])  # as they are stored
         truth = victim.truth[assigned(guesses, victim.truth)]
         flat = mean_colors(truth)
@@ -189,7 +187,7 @@ class Scene:
             self._nearer(truth, guesses, flat),
             points_home(guesses, victim.truth, self.others),
             home_by_chance(victim.truth, self.others),
-            _threat(victim, sighting, attack, labels, share_right(found.labels, victim.labels)),
+            _threat(victim, sighting.few(images), attack, labels, share_right(found.labels, victim.labels)),
             self._pictures(truth, guesses),
         )
 
@@ -250,7 +248,7 @@ def _threat(victim: Victim, sighting: Sighting, attack: InversionAttack, labels:
         batch=len(victim.truth),
         local_steps=victim.local_steps,
         clients=victim.clients,
-        round=str(victim.round),
+        round=str(victim.round + 1),
         tuning="fixed settings",
         snr_db=victim.snr_db,
         adversary=attack.adversary,

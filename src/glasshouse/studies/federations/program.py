@@ -132,7 +132,7 @@ class Ground:
             "promise": result.promise,
             "seconds": sum(one.seconds for one in result.rounds),
             "bytes": sum(one.bytes_sent for one in result.rounds),
-            "faults": [f"round {one.number}, {line}" for one in result.rounds for line in named(one.faults)],
+            "faults": [f"round {one.number + 1}, {line}" for one in result.rounds for line in named(one.faults)],
             "curve": [finite_or_none(one.accuracy) for one in result.rounds],
             **{name: before[name] if name in before else ask() for name, ask in questions.items()},
         }
