@@ -73,7 +73,7 @@ def ask(app, local_grid, kind=MessageType.TRAIN, names=True):
 def audited(private, local_grid, *, noise=0.0, steps=1, names=True, **options):
     found: list[Finding] = []
     settings = {"attack": "fc_inversion", "learning_rate": LR, "local_steps": steps, **options}
-    mod = audit_mod(make_model, lambda: private[0], tell=found.append, **settings)
+    mod = audit_mod(make_model, lambda _: private[0], tell=found.append, **settings)
     app = somebodys_app(private, [mod], steps=steps, noise=noise, names=names)
     return ask(app, local_grid, names=names), found
 
@@ -115,8 +115,21 @@ def test_several_steps_and_no_names(private, local_grid):
 
 
 def test_it_leaves_other_messages_alone(private, local_grid):
-    mod = audit_mod(make_model, lambda: pytest.fail("looked at images"), learning_rate=LR, attack="fc_inversion")
+    mod = audit_mod(make_model, lambda _: pytest.fail("looked at images"), learning_rate=LR, attack="fc_inversion")
     assert not ask(somebodys_app(private, [mod]), local_grid, MessageType.QUERY).has_error()
+
+
+def test_it_asks_for_the_images_of_the_client_that_trains(private, local_grid):
+    """Simulated clients share the program: the context says which of them it is."""
+    asked = []
+
+    def images(context):
+        asked.append(context.node_config["partition-id"])
+        return private[0]
+
+    mod = audit_mod(make_model, images, learning_rate=LR, attack="fc_inversion")
+    ask(somebodys_app(private, [mod]), local_grid)
+    assert asked == [0]
 
 
 def test_likeness_is_the_correlation_of_pixels(rng):
@@ -131,8 +144,8 @@ def test_likeness_is_the_correlation_of_pixels(rng):
 
 def test_what_does_not_fit_is_said(private, local_grid):
     other = lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10))  # noqa: E731
-    mod = audit_mod(other, lambda: private[0], learning_rate=LR)
+    mod = audit_mod(other, lambda _: private[0], learning_rate=LR)
     reply = ask(somebodys_app(private, [mod]), local_grid)
     assert "give audit_mod the model that the app exchanges" in reply.error.reason
     with pytest.raises(SettingError, match="threshold=2"):
-        audit_mod(make_model, lambda: private[0], learning_rate=LR, threshold=2)
+        audit_mod(make_model, lambda _: private[0], learning_rate=LR, threshold=2)

@@ -41,7 +41,7 @@ class Finding:
 
 def audit_mod(
     model: Callable[[], nn.Module],
-    images: Callable[[], Tensor],
+    images: Callable[[Context], Tensor],
     *,
     learning_rate: float,
     local_steps: int = 1,
@@ -54,11 +54,11 @@ def audit_mod(
 ) -> Mod:
     """A mod for ``ClientApp(mods=[audit_mod(...)])``: attacks every update of a training before it leaves the client.
 
-    ``model`` builds the network whose state is exchanged, ``images`` the private images (N, C, H, W) in [0, 1], of
-    which the attack is told nothing; ``learning_rate`` and ``local_steps`` say how the client trains. Where a
-    reconstruction correlates with an image by ``threshold`` or more, the mod warns, or with ``block`` raises, so that
-    the server gets an error instead of the update. ``tell`` hears of every finding. A low likeness says that this
-    quick attack failed, not that the update is safe.
+    ``model`` builds the network whose state is exchanged; ``images`` is given Flower's context of the client and
+    answers with its private images (N, C, H, W) in [0, 1], of which the attack is told nothing; ``learning_rate`` and
+    ``local_steps`` say how the client trains. Where a reconstruction correlates with an image by ``threshold`` or
+    more, the mod warns, or with ``block`` raises, so that the server gets an error instead of the update. ``tell``
+    hears of every finding. A low likeness says that this quick attack failed, not that the update is safe.
     """
     checks.between("threshold", threshold, -1, 1)
     checks.at_least("learning_rate", learning_rate, 1e-12)
@@ -74,7 +74,7 @@ def audit_mod(
         reply = call_next(message, context)
         if reply.has_error():
             return reply
-        private = images()
+        private = images(context)
         checks.images("images", private)
         change = change_of(_filled(network, sent), sent, _state(reply.content, network))
         if not all(bool(value.isfinite().all()) for value in change.values()):
