@@ -56,7 +56,7 @@ test: ## style, types and all tests
 # memory that is freed stays with its process: to get every large tensor anew from the system takes a little longer
 tests: $(VENV)/.tested
 	OMP_NUM_THREADS=1 MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 \
-	  $(VENV)/bin/pytest -n 3 --dist worksteal
+	  $(VENV)/bin/pytest -n 4 --dist worksteal
 
 # by itself, because watching every line makes the tests take a third more of the processors
 coverage: system $(VENV)/.tested ## all tests with branch coverage, which must be 90 % at least

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 PACKAGES = ("glasshouse", "torch", "torchvision", "numpy", "scipy", "scikit-image", "pillow", "safetensors")
@@ -10,10 +11,12 @@ PACKAGES = ("glasshouse", "torch", "torchvision", "numpy", "scipy", "scikit-imag
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide results."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    return {"python": platform.python_version(), **{name: _installed(name) for name in PACKAGES}}
+
+
+@cache
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -75,26 +75,29 @@ def test_other_exceptions_are_bugs_and_show_themselves(monkeypatch):
         main()
 
 
-def test_interrupted_says_how_to_go_on(tmp_path):
+#: The command line of a person at a terminal: who starts processes from a server has them ignore the interrupt.
+AT_A_TERMINAL = """
+import os, signal
+os.setpgrp()
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from glasshouse.cli.main import main
+main()
+"""
+
+
+def test_interrupted_says_how_to_go_on(started, tmp_path):
     words = ["audit", *SMALL[:-1], "invgrad:steps=100000", "--defense", "none", "--metric", "psnr"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "glasshouse", *words, "--out", str(tmp_path / "study")],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # who runs the tests in the background may have told all children to ignore the interrupt
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    command = started(AT_A_TERMINAL, *words, "--out", str(tmp_path / "study"))
     deadline = time.monotonic() + 60
     while not (tmp_path / "study" / "glasshouse.db").exists() and time.monotonic() < deadline:
         time.sleep(0.2)
     time.sleep(2)
-    os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "To go on:" in errors
-    assert "invgrad:steps=100000" in errors
-    assert "Traceback" not in errors
+    os.kill(command.process.pid, signal.SIGINT)
+    done = command.ended()
+    assert done.returncode == 130
+    assert "To go on:" in done.stderr
+    assert "invgrad:steps=100000" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_minutes_says_how_to_go_on(tmp_path):

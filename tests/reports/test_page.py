@@ -121,6 +121,7 @@ def test_nothing_is_wider_than_the_screen(study, browser):
         assert page.evaluate("document.documentElement.scrollWidth") == width
         ends = "[...document.querySelectorAll('.gallery img')].map(one => one.getBoundingClientRect().right)"
         assert max(page.evaluate(ends)) <= width
+    page.close()
 
 
 def test_names_are_escaped(study, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,10 +24,16 @@ class Digits(Dataset):
 
     def open(self, root: Path | None, *, download: bool) -> ImageSet:
         """Return one split of the digits."""
-        from sklearn.datasets import load_digits
-
-        found = load_digits()
+        pixels, labels = _digits()
         part = slice(TEST_FROM, None) if self.split == "test" else slice(TEST_FROM)
-        pixels = np.rint(found.images[part] * (255 / 16)).astype(np.uint8)
-        labels = [int(label) for label in found.target[part]]
-        return array_set(self.name, pixels, labels, [str(digit) for digit in range(10)], self.terms, f"x_{self.split}")
+        names = [str(digit) for digit in range(10)]
+        return array_set(self.name, pixels[part].copy(), list(labels[part]), names, self.terms, f"x_{self.split}")
+
+
+@cache
+def _digits() -> tuple[np.ndarray, tuple[int, ...]]:
+    """All digits and their classes, kept: they lie in a text that takes a while to read."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    return np.rint(found.images * (255 / 16)).astype(np.uint8), tuple(map(int, found.target))

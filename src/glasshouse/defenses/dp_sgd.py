@@ -20,6 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from glasshouse import checks
 from glasshouse.defenses.base import Defense, defenses
 from glasshouse.errors import ModelError, SettingError
+from glasshouse.functional.accounting import Account
 from glasshouse.models.batchnorm import batchnorm_layers
 from glasshouse.registry import setting
 from glasshouse.training import Computed, Samples
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 
 GROUPS = (32, 16, 8, 4, 2, 1)
 CHANNELS_PER_GROUP = 4  # a group of one channel on a map of one pixel would normalize everything away
-ORDERS = (72, 96, 128, 192, 256, 512, 1024)  # of Renyi divergence, beside Opacus's own: small epsilons need large ones
 NUMBERS_AT_ONCE = 2**26  # entries of gradients per image that are held at a time, 256 MB
 PER_PARAMETER, OVERALL = 1e-3, 1e-5  # how far the gradients per image may miss the gradient of their sum
 
@@ -155,29 +155,17 @@ def noise_multiplier(epsilon: float, delta: float, sample_rate: float, steps: in
     finds, in a fraction of its time. An infinite epsilon needs no noise.
     """
     with checks.from_extra("dp", "dp_sgd"):
-        from opacus.accountants import RDPAccountant
-        from opacus.accountants.utils import get_noise_multiplier
+        import opacus.accountants  # noqa: F401
 
     if epsilon == math.inf:
         return 0.0
-    try:
-        with warnings.catch_warnings():  # the search passes through noises that suit no order
-            warnings.filterwarnings("ignore", message="Optimal order is the")
-            found = get_noise_multiplier(
-                target_epsilon=epsilon,
-                target_delta=delta,
-                sample_rate=sample_rate,
-                steps=steps,
-                accountant="rdp",
-                epsilon_tolerance=epsilon / 1000,
-                alphas=[*RDPAccountant.DEFAULT_ALPHAS, *ORDERS],
-            )
-    except ValueError as error:
+    found = Account(delta, sample_rate, steps).noise(epsilon, epsilon / 1000)
+    if found is None:
         raise SettingError(
             f"epsilon={epsilon:g} at delta={delta:g} cannot be reached in {steps} steps at sampling rate "
             f"{sample_rate:g}, with whatever noise: use a larger epsilon or delta, or fewer steps."
-        ) from error
-    return float(found)
+        )
+    return found
 
 
 def grouped(model: nn.Module) -> nn.Module:

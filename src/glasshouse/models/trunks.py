@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,13 +41,13 @@ class Slices(nn.Module):
 @lru_cache(maxsize=1)
 def alexnet() -> Slices:
     """AlexNet's five rectified convolutions with ImageNet weights."""
-    return _trunk(vision.alexnet(weights=None).features, ALEXNET_TAPS, "alexnet")
+    return _trunk(vision.alexnet, ALEXNET_TAPS, "alexnet")
 
 
 @lru_cache(maxsize=1)
 def vgg16() -> Slices:
     """VGG16's last rectified convolution of each of five stages with ImageNet weights."""
-    return _trunk(vision.vgg16(weights=None).features, (3, 8, 15, 22, 29), "vgg16")
+    return _trunk(vision.vgg16, (3, 8, 15, 22, 29), "vgg16")
 
 
 @lru_cache(maxsize=2)
@@ -58,10 +60,7 @@ def lpips_weights(net: str) -> list[Tensor]:
 @lru_cache(maxsize=1)
 def mobilenet_v2() -> nn.Sequential:
     """MobileNetV2's convolutions (N, 1280, H / 32, W / 32) with ImageNet weights."""
-    network = vision.mobilenet_v2(weights=None)
-    network.load_state_dict(load("mobilenet_v2"))
-    layers: nn.Sequential = network.features
-    return layers.requires_grad_(False).eval()
+    return _filled(vision.mobilenet_v2, "mobilenet_v2").requires_grad_(False).eval()
 
 
 def empty_alexnet() -> Slices:
@@ -77,9 +76,17 @@ def _reset(layer: nn.Module) -> None:
         layer.reset_parameters()
 
 
-def _trunk(layers: nn.Sequential, taps: tuple[int, ...], name: str) -> Slices:
-    layers.load_state_dict({key.removeprefix("features."): value for key, value in load(name).items()})
-    return _cut(layers, taps)
+def _filled(build: Callable[[], Any], name: str) -> nn.Sequential:
+    """The convolutions of a network with published weights; to draw others first would take a second and more."""
+    with torch.device("meta"):
+        layers: nn.Sequential = build().features
+    weights = {key.removeprefix("features."): value for key, value in load(name).items() if "classifier" not in key}
+    layers.to_empty(device="cpu").load_state_dict(weights)
+    return layers
+
+
+def _trunk(build: Callable[[], Any], taps: tuple[int, ...], name: str) -> Slices:
+    return _cut(_filled(build, name), taps)
 
 
 def _cut(layers: nn.Sequential, taps: tuple[int, ...]) -> Slices:
