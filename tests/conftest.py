@@ -158,6 +158,9 @@ def forks() -> ForkServerContext:
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+PATIENCE = 600  # seconds, on a busy machine
+
+
 @dataclass(frozen=True)
 class Started:
     """A program that runs in a process of its own."""
@@ -167,7 +170,9 @@ class Started:
     printed: dict[str, str]
 
     def ended(self) -> subprocess.CompletedProcess[str]:
-        """Wait for its end; how it ended and what it said."""
+        """Wait for its end; how it ended and what it said. Who has not ended by then never will, and is killed."""
+        self.process.join(PATIENCE)
+        self.process.kill()
         self.process.join()
         out, errors = (Path(file).read_text(encoding="utf-8") for file in self.printed.values())
         return subprocess.CompletedProcess(self.words, self.process.exitcode or 0, out, errors)

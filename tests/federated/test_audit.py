@@ -159,7 +159,7 @@ def test_noise_is_at_home_among_shuffled_images_and_raises_no_alarm(carry_out, t
     monkeypatch.setattr(Sighting, "attacked", lambda *_, **__: (seen, "nothing at all"))
     found = audit_federation(tmp_path / "out", tmp_path / "audit", dataclasses.replace(SETTINGS, images=32))
     assert found.rows[0].home.low > 0.5
-    assert [asked(one, found) for one in found.told] == ["images as clients hold them"]
+    assert [asked(one, found) for one in found.told] == ["clients' images as they hold them, test images as they are"]
     assert "No attack beats the floor" in verdict(dataclasses.replace(found, rows=tuple(map(near, found.rows))))
 
 

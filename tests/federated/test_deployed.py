@@ -47,10 +47,10 @@ def test_a_round_is_answered_once_and_none_beyond_the_plan():
     plan = participant(context).plan
     for number in (0, 1):
         answer_once(number, plan, context)
-    with pytest.raises(SettingError, match="round 0 again"):
+    with pytest.raises(SettingError, match="round 1 again"):
         answer_once(0, plan, context)
     for number in (-1, 2):
-        with pytest.raises(SettingError, match="plan has 2, from 0 on"):
+        with pytest.raises(SettingError, match="plan has 2"):
             answer_once(number, plan, context)
 
 

@@ -115,12 +115,14 @@ def round_number(config: ConfigRecord) -> int:
 def answer_once(number: int, plan: Federation, context: Context) -> None:
     """Refuse a round beyond the plan's, or a second time: what a defense promises is about each of them once."""
     if not 0 <= number < plan.rounds:
-        raise SettingError(f"The server asks for round {number}: this client's plan has {plan.rounds}, from 0 on.")
+        raise SettingError(f"The server asks for round {number + 1}: this client's plan has {plan.rounds}.")
     records = context.state.config_records
     before = records[ANSWERED][ROUND] if ANSWERED in records else []
     answered = [one for one in before if isinstance(one, int)] if isinstance(before, list) else []
     if number in answered:
-        raise SettingError(f"The server asks for round {number} again: this client answers each round of a run once.")
+        raise SettingError(
+            f"The server asks for round {number + 1} again: this client answers each round of a run once."
+        )
     records[ANSWERED] = ConfigRecord({ROUND: [*answered, number]})
 
 

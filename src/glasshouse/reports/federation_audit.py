@@ -81,8 +81,14 @@ def beats_floor(rows: Sequence[Row]) -> bool:
 
 
 def asked(told: Told, result: FederationAuditResult) -> str:
-    """With what images the global model was asked: of clients that hold protected ones nobody has the clean ones."""
-    return "images as clients hold them" if is_protected(Path(result.plan.dataset)) else f"{told.query} images"
+    """With what images the global model was asked: of clients that hold protected ones nobody has the clean ones.
+
+    Test images are as their owner gave them. Where those are not protected, an attack may tell that instead.
+    """
+    if not is_protected(Path(result.plan.dataset)):
+        return f"{told.query} images"
+    once_more = "" if told.query == "clean" else f", {told.query} once more"
+    return f"clients' images as they hold them, test images as they are{once_more}"
 
 
 def columns(result: FederationAuditResult) -> list[str]:

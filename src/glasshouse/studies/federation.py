@@ -38,7 +38,7 @@ from glasshouse.studies.sightings import Row, Scene, Victim, measured, victims
 from glasshouse.training import Samples
 from glasshouse.types import JSON, Interval, Progress, finite_json, no_progress
 
-SCHEMA = 1
+SCHEMA = 2  # rounds are counted from 1
 RESULT_FILE = "federation_audit.json"
 AT_ONCE = 1000  # images that all test images are compared with in one go
 

@@ -20,7 +20,7 @@ from glasshouse.types import JSON, Capability, Interval, Threat
 
 log = logging.getLogger(__name__)
 
-VERSION = 5  # counts changes that change a row
+VERSION = 6  # counts changes that change a row
 FOLDER = "rows"
 DIGESTS = "sha256"  # of its pictures, in the file of a row
 

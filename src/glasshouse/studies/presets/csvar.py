@@ -36,7 +36,7 @@ def laptop() -> Federations:
         defenses=DEFENSES,
         extra=(
             *(f"{LARGE[0]} | {model} | {defense}" for model in PUBLISHED for defense in DEFENSES),
-            *(f"{COLOURS} | {PUBLISHED[0]} | {defense}" for defense in PRINTED),  # all, and learned: csvar_pretrained
+            *(f"{COLOURS} | {PUBLISHED[0]} | {defense}" for defense in DEFENSES),  # learned better: csvar_pretrained
             *(f"{FACES} | {RESNET} | {defense}" for defense in DEFENSES),
             f"{DIGITS} | {PRIVATE} | none",
             CONTROL,
