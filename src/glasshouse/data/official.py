@@ -35,7 +35,8 @@ class OfficialDataset(Dataset):
         if not self.present(folder):
             raise DataError(
                 f"'{self.name}' is not under {folder}: it wants {packed.name} or {self.layout()}. "
-                f"Get it from {self.source}, or, where its terms allow, by 'glasshouse audit --data {self.name} --download'."
+                f"Get it from {self.source}, or, where its terms allow, by 'glasshouse audit --data {self.name} "
+                "--download'."
             )
         return self.read(folder)
 
