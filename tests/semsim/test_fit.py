@@ -32,6 +32,15 @@ def test_a_training_that_diverges_in_its_last_step_is_refused(judged, monkeypatc
         fit(fresh(), judged, Recipe(epochs=1, batch=16))
 
 
+def test_without_epochs_it_is_calibrated_and_nothing_else(judged):
+    network, before = fresh(), fresh().state_dict()
+    fitted = fit(network, judged, Recipe(epochs=0))
+    changed = {name for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed == {"calibration"}
+    assert fitted.epochs == 0
+    assert 0 <= fitted.order <= 1
+
+
 def test_the_papers_way_trains_all_of_a_network(judged):
     network = Embedding("lenet:spread=0.1", 32)
     before = {name: value.clone() for name, value in network.named_parameters()}
@@ -75,7 +84,7 @@ def test_judgements_that_do_not_fit(judged):
         dataclasses.replace(judged, values=judged.values + 1)
 
 
-@pytest.mark.parametrize("wrong", [{"loss": "mse"}, {"margin": 0}, {"epochs": 0}, {"lr": -1}, {"held_out": 0.9}])
+@pytest.mark.parametrize("wrong", [{"loss": "mse"}, {"margin": 0}, {"epochs": -1}, {"lr": -1}, {"held_out": 0.9}])
 def test_settings_out_of_range(wrong):
     with pytest.raises(SettingError):
         Recipe(**wrong)

@@ -20,8 +20,9 @@ def test_each_variant_changes_one_thing(studies):
     seen = []
     found = ablate(studies, QUICK, ranges=ranges, progress=lambda done, total: seen.append((done, total)))
     rows = [one.to_json() for one in found]
-    assert seen[-1] == (5, 5)
+    assert seen[-1] == (6, 6)
     assert [(row["panel"], row["value"], row["originals"]) for row in rows] == [
+        ("training originals", "0", 0),
         ("training originals", "10", 10),
         ("training originals", "12", 12),
         ("backbone", "lenet", 12),

@@ -71,7 +71,7 @@ class Recipe:
 
     loss: str = "rank"
     margin: float = 1.0
-    epochs: int | None = None  # None for the network's own
+    epochs: int | None = None  # None for the network's own; 0 leaves it as it is, but for the calibration
     batch: int = 32
     lr: float | None = None  # None for the network's own
     momentum: float | None = None  # None for Adam
@@ -84,12 +84,16 @@ class Recipe:
         checks.one_of("loss", self.loss, tuple(LOSSES))
         checks.between("margin", self.margin, 1e-6, 2)
         if self.epochs is not None:
-            checks.at_least("epochs", self.epochs, 1)
+            checks.at_least("epochs", self.epochs, 0)
         checks.at_least("batch", self.batch, 1)
         if self.lr is not None:
             checks.at_least("lr", self.lr, 1e-9)
         checks.between("held_out", self.held_out, 0.05, 0.5)
         checks.at_least("patience", self.patience, 1)
+
+    def epochs_of(self, network: Network) -> int:
+        """How many passes a network is trained for at most."""
+        return network.epochs if self.epochs is None else self.epochs
 
     def parts(self, originals: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """The places of the originals that teach, and of those that are held out."""
@@ -128,10 +132,11 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
     taught, held = recipe.parts(len(judged.originals), rng)
     stopping, calibrating, plotted = (part if len(part) else held for part in (held[k::3] for k in range(3)))
     measure = network.measure(judged.originals, judged.guesses, judged.owners)
-    lr, epochs = recipe.lr or network.lr, recipe.epochs or network.epochs
+    lr, epochs = recipe.lr or network.lr, recipe.epochs_of(network)
     optimizer = _optimizer(network, lr, recipe)
     together = max(1, min(recipe.batch, network.pairs * len(judged.originals) // len(judged.guesses)))
-    best, best_epoch, kept = -1.0, 0, copy.deepcopy(network.state_dict())
+    best = -1.0 if epochs else _order(network, measure, judged, stopping)
+    best_epoch, kept = 0, copy.deepcopy(network.state_dict())
     for epoch in range(epochs):
         network.train()
         for places in _batches(taught, judged.owners, together, rng):

@@ -46,7 +46,10 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One training: the panel of the figure that it belongs to, its place there, and what it does."""
+    """One training: the panel of the figure that it belongs to, its place there, and what it does.
+
+    Of no ``originals`` it has all; of 0 it learns nothing, and ranks as the network did before.
+    """
 
     panel: str
     value: str
@@ -62,13 +65,18 @@ class Ablated:
     test: Evaluated
     testers: str
 
+    @property
+    def shown(self) -> int:
+        """How many originals the network learned from."""
+        return self.test.originals if self.variant.originals is None else self.variant.originals
+
     def to_json(self) -> JSON:
         """Flat, with ``_low`` and ``_high`` beside each value; null where there is none, and ``failed`` says why."""
         found = () if self.test.found is None else self.test.found.metrics
         metric = next((one for one in found if one.name == "semsim"), None)
         collapsed = self.test.missing.get("semsim")
         row: JSON = {"panel": self.variant.panel, "value": self.variant.value}
-        row |= {"left_out": self.test.left_out, "testers": self.testers, "originals": self.test.originals}
+        row |= {"left_out": self.test.left_out, "testers": self.testers, "originals": self.shown}
         for name in ("rho", "tau", "auc_within_original"):
             row |= flat(name, None if metric is None else getattr(metric, name))
         return row | {"failed": self.test.failed or (collapsed and f"SemSim is {collapsed}")}
@@ -105,6 +113,8 @@ def ablate(
 
 def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant]:
     """Each variant differs from the lesson in one thing; margins are those of the paper's loss."""
+    if ranges.sizes:
+        yield Variant("training originals", "0", replace(lesson, recipe=replace(lesson.recipe, epochs=0)), 0)
     for size in (*(size for size in ranges.sizes if size < originals), *([originals] if ranges.sizes else [])):
         yield Variant("training originals", str(size), lesson, size)
     for backbone in ranges.backbones:
@@ -118,7 +128,7 @@ def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant
 
 def _some(judgements: Judgements, count: int | None, seed: int) -> Judgements:
     """Some of the originals, drawn by the seed, and all of their guesses."""
-    if count is None or count >= len(judgements.originals):
+    if not count or count >= len(judgements.originals):
         return judgements
     mixed = torch.randperm(len(judgements.originals), generator=torch.Generator().manual_seed(seed))
     kept = frozenset(mixed[:count].tolist())

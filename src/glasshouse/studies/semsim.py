@@ -90,7 +90,7 @@ def train(
     judgements = teachers(studies, judges, leave_out)
     with one_thread():
         network, fitted = lesson.learn(judgements, progress)
-    recipe, epochs = lesson.recipe, lesson.recipe.epochs or network.epochs
+    recipe, epochs = lesson.recipe, lesson.recipe.epochs_of(network)
     save(
         network,
         file,
