@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from glasshouse.functional.threads import AT_ONCE, outputs
+from glasshouse.functional.threads import AT_ONCE, in_batches, one_thread, outputs
 
 
 class Watched(nn.Module):
@@ -49,6 +49,21 @@ def test_batches_go_side_by_side_in_order_on_one_thread_each():
     assert torch.get_num_threads() == 2
     parts = images.flatten(1).split(AT_ONCE)
     assert torch.equal(found, torch.cat([model.linear(part) for part in parts]))
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_batches_go_side_by_side_where_all_else_keeps_to_one_thread():
+    meeting, images = threading.Barrier(2, timeout=60), torch.rand(8, 3)
+
+    def doubled(some):
+        meeting.wait()  # passes only where two are at work at once
+        assert torch.get_num_threads() == 1
+        return 2 * some
+
+    with one_thread(), one_thread():
+        assert torch.equal(in_batches(doubled, images, 2), 2 * images)
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
 
 
 class Remembering(nn.Linear):

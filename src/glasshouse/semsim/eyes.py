@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glasshouse.functional.threads import in_batches
 from glasshouse.models import trunks
 from glasshouse.models.efficientnet_lite0 import efficientnet_lite0
 
@@ -40,12 +41,12 @@ class Eye:
     def __call__(self, images: Tensor, way: Way) -> Tensor:
         """Features (N, D) of grey or colour images (N, C, H, W) in [0, 1] by which judges tell in one way."""
         look = self.compare if way == "lineup" else self.look
-        found = []
-        with torch.no_grad():
-            for part in images.split(AT_ONCE):
-                colour = part.expand(-1, 3, -1, -1)
-                found.append(look(F.interpolate(colour, size=(self.size,) * 2, mode="bilinear", antialias=True)))
-        return torch.cat(found)
+
+        def seen(some: Tensor) -> Tensor:
+            colour = some.expand(-1, 3, -1, -1)
+            return look(F.interpolate(colour, size=(self.size,) * 2, mode="bilinear", antialias=True))
+
+        return in_batches(seen, images, AT_ONCE)
 
 
 def _in_places(maps: Callable[[Tensor], Tensor], grid: int) -> Callable[[Tensor], Tensor]:
