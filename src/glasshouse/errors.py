@@ -94,6 +94,10 @@ class PictureError(StudyError):
     """A picture of a study that is lost or was changed, so that it must be made again."""
 
 
+class OutOfTimeError(StudyError):
+    """The time that a run was given is over; what is finished is kept, and the same call goes on."""
+
+
 class LeakError(GlasshouseError):
     """An update that shows too much of private images to be sent."""
 

@@ -30,6 +30,12 @@ def test_plans_from_a_run_configuration():
             plan_of(config)
 
 
+@pytest.mark.parametrize("setting", [{"images": 100}, {"split": "dirichlet:alpha=0.3"}])
+def test_what_deals_out_images_is_refused(setting):
+    with pytest.raises(SettingError, match="a node trains on all that its 'data' holds"):
+        plan_of(setting)
+
+
 def node(**config) -> Context:
     return Context(1, 1, {name.replace("_", "-"): value for name, value in config.items()}, RecordDict(), CONFIG)
 
@@ -58,6 +64,10 @@ def test_flowers_own_keys_pass():
     assert participant(node(partition_id=0, num_partitions=2, data="digits")).member.number == 0
 
 
+def test_how_many_images_of_another_may_count_is_the_clients_own_word():
+    assert participant(node(partition_id=0, data="digits", most_images=500)).terms.most_images == 500
+
+
 def test_a_client_has_the_last_word(tmp_path):
     new_key(tmp_path / "key")
     own = participant(node(partition_id=1, data="digits", defense="csvar", key_file=str(tmp_path / "key")))
@@ -76,6 +86,7 @@ def test_a_client_has_the_last_word(tmp_path):
         ({"partition_id": 0, "data": "digits", "secure_aggregation": "true"}, "give true or false, without quotes"),
         ({"partition_id": 0, "data": "digits", "secure_aggregation": True}, "2 clients cannot aggregate securely"),
         ({"partition_id": 0, "data": "digits", "defense": "csvar"}, "needs a secret that the server does not know"),
+        ({"partition_id": 0, "data": "digits", "most_images": True}, "most-images is True"),
     ],
 )
 def test_nodes_that_cannot_take_part(config, match):
@@ -84,7 +95,7 @@ def test_nodes_that_cannot_take_part(config, match):
 
 
 def test_a_deployment_does_not_go_on_where_a_simulation_stopped(carry_out, tmp_path):
-    carry_out(plan_of({**CONFIG, "images": 60}), tmp_path / "out")
+    carry_out(dataclasses.replace(plan_of(CONFIG), images=60), tmp_path / "out")
     (tmp_path / "out" / DATA_FILE).write_text("what a simulation writes")
     with pytest.raises(StudyError, match="was begun by 'glasshouse federate'"):
         deployed.main(None, dataclasses.replace(node(), run_config={**CONFIG, "out": str(tmp_path / "out")}))

@@ -103,7 +103,7 @@ def test_what_cannot_be_audited_is_held_back_or_warned_of(block, private, local_
     with caplog.at_level(logging.WARNING, "glasshouse"):
         reply, findings = audited(private, local_grid, noise=float("nan"), attack="invgrad:steps=2", block=block)
     assert not findings
-    assert "This update holds NaN or infinite values" in caplog.text
+    assert "What this update shows cannot be told: It holds NaN or infinite values" in caplog.text
     assert reply.has_error() is block
 
 
@@ -142,10 +142,13 @@ def test_likeness_is_the_correlation_of_pixels(rng):
     assert likeness(torch.full((1, 1, 5, 5), 0.5), images).abs().max() < 1e-6
 
 
-def test_what_does_not_fit_is_said(private, local_grid):
+@pytest.mark.parametrize("block", [True, False])
+def test_what_does_not_fit_is_said(block, private, local_grid, caplog):
     other = lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10))  # noqa: E731
-    mod = audit_mod(other, lambda _: private[0], learning_rate=LR)
-    reply = ask(somebodys_app(private, [mod]), local_grid)
-    assert "give audit_mod the model that the app exchanges" in reply.error.reason
+    mod = audit_mod(other, lambda _: private[0], learning_rate=LR, block=block)
+    with caplog.at_level(logging.WARNING, "glasshouse"):
+        reply = ask(somebodys_app(private, [mod]), local_grid)
+    assert "give audit_mod the model that the app exchanges" in caplog.text
+    assert reply.has_error() is block
     with pytest.raises(SettingError, match="threshold=2"):
         audit_mod(make_model, lambda _: private[0], learning_rate=LR, threshold=2)

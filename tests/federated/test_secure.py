@@ -16,13 +16,14 @@ from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFI
 
 from glasshouse.errors import ModelError, SettingError
 from glasshouse.federated import Federation, apps
+from glasshouse.federated import secure as secure_module
 from glasshouse.federated.host import Host
-from glasshouse.federated.masks import Asked, check_asked, check_range
+from glasshouse.federated.masks import Asked, Terms, check_asked, check_range
 from glasshouse.federated.records import Ledger
 from glasshouse.federated.run import begun
 
 MODULUS = 2**32
-ME = Asked(node=1, limit=8.0)
+ME = Asked(node=1, terms=Terms(secure=True, limit=8.0, most_images=100))
 STEP = 16 / 2**22  # a weight changes by multiples of this
 
 
@@ -206,6 +207,9 @@ def test_ranges():
         ({Key.MOD_RANGE: 2}, "mod_range 2, .* hide nothing"),  # masks of zeros
         ({Key.TARGET_RANGE: 1}, "target_range 1, "),
         ({Key.CLIPPING_RANGE: 1e-9}, "clipping_range 1e-09, "),
+        ({Key.SHARE_NUMBER: 3, Key.THRESHOLD: 2}, "among 3"),
+        ({Key.MAX_WEIGHT: 101.0}, "up to 101.0 images of a client, this client at most 100"),
+        ({Key.MAX_WEIGHT: None}, "up to None images"),
     ],
 )
 def test_a_client_refuses_a_server_that_would_unmask_it(changes, match):
@@ -217,10 +221,35 @@ def test_a_client_refuses_a_server_that_would_unmask_it(changes, match):
         Key.MOD_RANGE: MODULUS,
         Key.TARGET_RANGE: 2**22,
         Key.CLIPPING_RANGE: 8.0,
+        Key.MAX_WEIGHT: 100.0,
     }
     check_asked(usual, ME)
     with pytest.raises(SettingError, match=match):
         check_asked({**usual, **changes}, ME)
+
+
+def test_a_client_counts_the_masks_itself():
+    """Were one sender named twice, its mask alone would be on what this client lets out."""
+    shares = {Key.STAGE: Stage.COLLECT_MASKED_VECTORS, Key.CIPHERTEXT_LIST: [b"", b""], Key.SOURCE_LIST: [2, 3]}
+    check_asked(shares, ME)
+    for sources, match in (([2, 2], "one client twice"), ([1, 2], "one client twice"), ([2], "add up 2 clients")):
+        with pytest.raises(SettingError, match=match):
+            check_asked({**shares, Key.SOURCE_LIST: sources}, ME)
+    with pytest.raises(SettingError, match="add up 3 clients: too few"):
+        check_asked(shares, dataclasses.replace(ME, threshold=4))
+
+
+def test_a_server_that_has_others_count_for_nothing_gets_nothing(secure, carry_out, tmp_path, monkeypatch):
+    """By what it says of the largest client it could make the sum that of one."""
+    monkeypatch.setattr(secure_module.RecordedSecAgg, "__init__", _counting(10**12))
+    (facts,) = carry_out(dataclasses.replace(secure, rounds=1), tmp_path).finished()
+    assert facts.heard == ()
+    assert all("would be next to nothing" in one.reason for one in facts.faults)
+
+
+def _counting(most):
+    usual = secure_module.RecordedSecAgg.__init__
+    return lambda self, strategy, most_examples: usual(self, strategy, most)
 
 
 def test_a_client_takes_both_masks_off_nobody():

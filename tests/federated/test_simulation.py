@@ -21,7 +21,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'glasshouse
 from tests.federated import traces
 from tests.soak import SHARE
 
-from glasshouse.federated import Federation
+from glasshouse.federated import Federation, federate
 from glasshouse.federated.records import Ledger, read_tensors
 
 PATIENCE = 300
@@ -62,6 +62,50 @@ def test_clients_that_train_do_not_outlive_an_interrupt(tmp_path):
     assert "Interrupted." in said
     assert not out
     assert traces.left(tmp_path.name, {}) == ({}, {})
+
+
+FATAL = """
+import os, signal, time
+from pathlib import Path
+from torch import nn
+
+
+class Fatal(nn.Sequential):
+    def forward(self, images):
+        if self.training:
+            for act in (self.dies, self.hangs):
+                try:
+                    (Path(__file__).parent / act.__name__).touch(exist_ok=False)
+                except FileExistsError:
+                    continue
+                act()
+        return super().forward(images)
+
+    def dies(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def hangs(self):
+        time.sleep(1e9)
+
+
+def make_model():
+    return Fatal(nn.Flatten(), nn.Linear(64, 10))
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SHARE, reason="starts Flower and Ray once more: make soak")
+def test_a_worker_that_dies_and_one_that_hangs_cost_no_more_than_their_clients(tmp_path, record_property):
+    """One client kills the only worker, and when asked again never replies; after the timeout all take part again."""
+    (tmp_path / "net.py").write_text(FATAL)
+    plan = Federation(images=90, clients=3, rounds=3, batch=30, model=f"{tmp_path}/net.py:make_model", timeout=15)
+    result = federate(plan, tmp_path / "out", cores=1)
+    first, *others = result.rounds
+    assert first.heard == ()
+    assert all(fault.reason.startswith("did not reply within 15 s") for fault in first.faults)
+    assert {one.name for one in tmp_path.iterdir()} >= {"dies", "hangs"}
+    assert [len(one.heard) for one in others] == [3, 3]
+    record_property("counted", "2 rounds whole after a worker died and one hung in the first")
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")

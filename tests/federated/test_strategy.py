@@ -16,6 +16,7 @@ import torch
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
 
 from flwr.app import Array, Context, Error, Message, MetricRecord, RecordDict
+from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 
 from glasshouse.errors import StudyError
 from glasshouse.federated import apps
@@ -138,7 +139,15 @@ def vast(asked, reply):
     return reply
 
 
+def as_flower(asked, reply):
+    """What Flower's SuperLink replies for a node that has left in the middle of a round: it signs by its own number."""
+    error = Message(Error(ErrorCode.NODE_UNAVAILABLE, "Error: Node unavailable."), reply_to=asked)
+    error.metadata.__dict__["_src_node_id"] = SUPERLINK_NODE_ID
+    return error
+
+
 FAILING = {
+    "left": (spoiled(as_flower), "Node unavailable"),
     "raised": (
         spoiled(lambda asked, reply: Message(Error(1, "X Message: out of memory'>"), reply_to=asked)),
         "out of m",

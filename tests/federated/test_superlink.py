@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import ipaddress
 import os
@@ -28,8 +29,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.federated import traces
 from tests.soak import SHARE
+from typer.testing import CliRunner
 
 from glasshouse import data
+from glasshouse.cli.main import app
+from glasshouse.federated import Federation
 from glasshouse.federated.deployed import plan_of
 from glasshouse.federated.holdings import dealt
 from glasshouse.federated.records import Ledger, read_tensors
@@ -70,6 +74,11 @@ def certificate(folder: Path) -> dict[str, Path]:
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return files
+
+
+def simulated(config: dict) -> Federation:
+    """The plan of a simulation whose clients have as many images as the nodes."""
+    return dataclasses.replace(plan_of(config), images=30 * config["clients"])
 
 
 def free_port() -> int:
@@ -129,49 +138,69 @@ class Terminals:
         return {name for name, process in self.started.items() if process.returncode == -signal.SIGKILL}
 
 
-@pytest.fixture
-def home(tmp_path):
-    """Two nodes' own data: what a simulation with the same seed would deal to its clients."""
-    plan = plan_of({**CONFIG, "images": 60})
-    digits = data.load("digits:split=train")
-    for client in range(2):
-        places = dealt(plan, client, DIGITS, None).places
-        pixels, labels = np.stack([digits.read(place) for place in places]), [digits.labels[place] for place in places]
-        np.savez(tmp_path / f"node_{client}.npz", x_train=pixels, y_train=labels, class_names=DIGITS)
-    return tmp_path
-
-
-def test_the_model_is_that_of_a_simulation(home, carry_out, record_property):
-    """Terminal one: the SuperLink; two and three: SuperNodes; then ``flwr run``."""
-    files, ports = certificate(home), [free_port() for _ in range(3)]
+def deploy(home: Path, terminals: Terminals, config: dict, link: int) -> None:
+    """Terminal one: the SuperLink on port ``link``; the next: SuperNodes with data of their own; then ``flwr run``."""
+    files, digits, plan = certificate(home), data.load("digits:split=train"), simulated(config)
     (home / "flwr").mkdir()
     (home / "flwr" / "config.toml").write_text(
-        f'[superlink.loopback]\naddress = "127.0.0.1:{ports[0]}"\nroot-certificates = "{files["cert"]}"\n'
+        f'[superlink.loopback]\naddress = "127.0.0.1:{link}"\nroot-certificates = "{files["cert"]}"\n'
     )
-    link = f"flower-superlink --disable-runtime-dependency-installation --port {ports[0]}"
-    link += f" --ssl-certfile {files['cert']} --ssl-keyfile {files['key']} --ssl-ca-certfile {files['cert']}"
-    with Terminals(home, **QUIET, FLWR_HOME=str(home / "flwr")) as terminals:
-        terminals.start("link", link.split())
-        for client in range(2):
-            line = f"flower-supernode --root-certificates {files['cert']} --superlink 127.0.0.1:{ports[0]}"
-            line += f" --port {ports[1 + client]} --node-config"
-            terminals.start(f"node_{client}", [*line.split(), f'partition-id={client} data="{home}/node_{client}.npz"'])
-        terminals.wait_for(lambda: listening(ports[0]))
-        config = " ".join(f"{key}={value!r}" for key, value in {**CONFIG, "out": str(home / "out")}.items())
-        app = str(ROOT / "examples" / "flower_app")
-        terminals.start("run", ["flwr", "run", app, "loopback", "--stream", "--run-config", config.replace("'", '"')])
-        terminals.wait_for((home / "out" / "federation.json").exists)
-        running, opened = traces.processes(home.name), traces.ports(home.name)
+    line = f"flower-superlink --disable-runtime-dependency-installation --port {link}"
+    line += f" --ssl-certfile {files['cert']} --ssl-keyfile {files['key']} --ssl-ca-certfile {files['cert']}"
+    terminals.start("link", line.split())
+    for client in range(plan.clients):  # what a simulation with the same seed would deal to it
+        places = dealt(plan, client, DIGITS, None).places
+        pixels, labels = np.stack([digits.read(place) for place in places]), [digits.labels[place] for place in places]
+        np.savez(home / f"node_{client}.npz", x_train=pixels, y_train=labels, class_names=DIGITS)
+        line = f"flower-supernode --root-certificates {files['cert']} --superlink 127.0.0.1:{link}"
+        line += f" --port {free_port()} --node-config"
+        terminals.start(f"node_{client}", [*line.split(), f'partition-id={client} data="{home}/node_{client}.npz"'])
+    terminals.wait_for(lambda: listening(link))
+    words = " ".join(f"{key}={value!r}" for key, value in {**config, "out": str(home / "out")}.items())
+    flower_app = str(ROOT / "examples" / "flower_app")
+    terminals.start("run", ["flwr", "run", flower_app, "loopback", "--stream", "--run-config", words.replace("'", '"')])
+
+
+def in_terminals(home: Path) -> Terminals:
+    return Terminals(home, **QUIET, FLWR_HOME=str(home / "flwr"))
+
+
+def test_the_model_is_that_of_a_simulation(tmp_path, carry_out, record_property):
+    link = free_port()
+    with in_terminals(tmp_path) as terminals:
+        deploy(tmp_path, terminals, CONFIG, link)
+        terminals.wait_for((tmp_path / "out" / "federation.json").exists)
+        running, opened = traces.processes(tmp_path.name), traces.ports(tmp_path.name)
     assert {terminals.started[name].pid for name in ("link", "node_0", "node_1")} <= set(running)
-    assert set(ports) <= set(opened.values())
-    assert traces.left(home.name, opened) == ({}, {})
+    assert link in set(opened.values())
+    assert traces.left(tmp_path.name, opened) == ({}, {})
     assert not terminals.killed()
-    reference = carry_out(plan_of({**CONFIG, "images": 60}), home / "reference")
-    final = read_tensors(home / "out" / "models" / "global.safetensors")
+    reference = carry_out(simulated(CONFIG), tmp_path / "reference")
+    final = read_tensors(tmp_path / "out" / "models" / "global.safetensors")
     for name, value in reference.sent(2).items():
         assert torch.allclose(value, final[name], atol=1e-6), name
-    assert [len(one.heard) for one in Ledger(home / "out").finished()] == [2, 2]
+    assert [len(one.heard) for one in Ledger(tmp_path / "out").finished()] == [2, 2]
     record_property("counted", "2 rounds of 2 SuperNodes over TLS, the model of the simulation, nothing left running")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_node_that_leaves_in_mid_round_stops_nobody_else(how, tmp_path, record_property):
+    """Flower itself then replies for it; behind Ctrl-C at once, behind a kill when its heartbeat has been missed."""
+    config = {**CONFIG, "clients": 3, "local-epochs": 1000}
+    with in_terminals(tmp_path) as terminals:
+        deploy(tmp_path, terminals, config, free_port())
+        terminals.wait_for((tmp_path / "out" / "rounds" / "000").is_dir)
+        os.killpg(terminals.started.pop("node_2").pid, how)
+        terminals.wait_for((tmp_path / "out" / "federation.json").exists)
+    first, second = Ledger(tmp_path / "out").finished()
+    for facts in (first, second):
+        assert [one.client for one in facts.heard] == [0, 1]
+        assert [fault.client for fault in facts.faults] == ["client 2"]
+    assert "has left" in second.faults[0].reason
+    page = CliRunner().invoke(app, ["report", str(tmp_path / "out")])
+    assert page.exit_code == 0, page.output
+    assert "client 2" in (tmp_path / "out" / "report" / "index.html").read_text()
+    record_property("counted", f"2 rounds without a SuperNode that got {how.name} in the first; the report names it")
 
 
 def walk_through() -> list[tuple[str, str]]:

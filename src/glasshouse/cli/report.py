@@ -1,4 +1,4 @@
-"""``glasshouse report``: write the report of a study again."""
+"""``glasshouse report``: write the report of a study or a federation again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import typer
 
 
 def report(study: Annotated[Path, typer.Argument(help="study directory")]) -> None:
-    """Write STUDY/report/index.html again from what the study holds."""
+    """Write STUDY/report/index.html again from what a study, or a federation that 'flwr run' made, holds."""
+    from glasshouse.federated.run import is_federation, read_federation
     from glasshouse.reports import write_report
+    from glasshouse.reports.federation import write_federation_report
 
-    print(f"Report: {write_report(study)}")
+    page = write_federation_report(read_federation(study)) if is_federation(study) else write_report(study)
+    print(f"Report: {page}")

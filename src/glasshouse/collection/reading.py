@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -40,6 +41,11 @@ class ProtectedSet:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def digest(self) -> str:
+        """A hash of the manifest, which holds one of each version of each image."""
+        return hashlib.sha256((self.directory / NAME).read_bytes()).hexdigest()
 
     def version(self, epoch: int, places: Sequence[int] | None = None) -> Tensor:
         """One epoch's version of the images at some places, (N, C, H, W) in [0, 1]."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +18,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from glasshouse.errors import SettingError
 from glasshouse.federated.clients import Member, Trained, Weights, network, refuse_single, train_round
-from glasshouse.federated.grid import WatchedGrid
+from glasshouse.federated.grid import WatchedGrid, nothing_done
 from glasshouse.federated.holdings import Holding, dealt
 from glasshouse.federated.host import Host
-from glasshouse.federated.masks import masked
+from glasshouse.federated.masks import Terms, masked
 from glasshouse.federated.messages import (
     ARRAYS,
     CLASS_NAMES,
@@ -43,12 +45,23 @@ ANSWERED = "glasshouse.answered"
 
 @dataclass(frozen=True)
 class Participant:
-    """All that a client knows when a message comes: the plan, who it is, how to open its images, and what to do."""
+    """All that a client knows when a message comes: the plan, who it is, how to open its images, and what to do.
+
+    ``most_images`` is how many images of one client secure aggregation may count, if the client minds; ``patience`` is
+    how many seconds the server waits, where both read one clock.
+    """
 
     plan: Federation
     member: Member
     open: Callable[[list[str]], Holding]
     train: Callable[[Federation, Holding, Member, int, Weights], Trained] = train_round
+    most_images: int | None = None
+    patience: float = math.inf
+
+    @property
+    def terms(self) -> Terms:
+        """On what it shares."""
+        return Terms(self.plan.secure_aggregation, self.plan.secure_range, self.most_images)
 
     def holding(self, config: Mapping[str, object]) -> Holding:
         """The client's images, under the federation's class names."""
@@ -68,7 +81,8 @@ def simulated(plan: Federation, root: Path | None, directory: Path) -> Introduce
     def introduce(context: Context) -> Participant:
         number = int(str(context.node_config["partition-id"]))
         member = Member.simulated(number, plan.seed)
-        one = Participant(plan, member, lambda class_names: dealt(plan, number, class_names, root))
+        opened = partial(dealt, plan, number, root=root)
+        one = Participant(plan, member, opened, patience=plan.timeout)
         adversary = plan.adversary_at(number)
         if adversary is None:
             return one
@@ -90,10 +104,12 @@ def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
         metrics = MetricRecord({CLIENT: one.member.number, EXAMPLES: len(holding)})
         return Message(RecordDict({METRICS: metrics}), reply_to=message)
 
-    @app.train(mods=[masked(lambda context: introduce(context).plan), *mods])
+    @app.train(mods=[masked(lambda context: introduce(context).terms), *mods])
     def train(message: Message, context: Context) -> Message:
         """Train for one round."""
         one = introduce(context)
+        if time.time() > message.metadata.created_at + one.patience:
+            raise SettingError("Nobody waits for this answer any more.")  # the worker is free for who is waited for
         config = message.content.config_records[CONFIG]
         received = from_record(message.content.array_records[ARRAYS])
         number = round_number(config)
@@ -126,21 +142,31 @@ def answer_once(number: int, plan: Federation, context: Context) -> None:
     records[ANSWERED] = ConfigRecord({ROUND: [*answered, number]})
 
 
-def server_app(prepare: Callable[[Context], Host], stopping: threading.Event | None = None) -> ServerApp:
-    """A Flower app that carries out the rounds that are left of a federation."""
+def server_app(
+    prepare: Callable[[Context], Host],
+    stopping: threading.Event | None = None,
+    late: Callable[[], None] = nothing_done,
+) -> ServerApp:
+    """A Flower app that carries out the rounds that are left of a federation.
+
+    ``stopping`` ends it early, and is set when it is over; ``late`` is called when clients have not replied in time.
+    """
     app = ServerApp()
+    over = stopping or threading.Event()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         """Serve until the last round."""
-        serve(prepare(context), grid, context, stopping)
+        try:
+            serve(prepare(context), WatchedGrid(grid, over, late), context)
+        finally:
+            over.set()
 
     return app
 
 
-def serve(host: Host, grid: Grid, context: Context, stopping: threading.Event | None = None) -> None:
+def serve(host: Host, watched: WatchedGrid, context: Context) -> None:
     """Call the roll, then carry out round after round."""
-    watched = WatchedGrid(grid, stopping or threading.Event())
     if host.plan.secure_aggregation:
         SecureFedAvg(host, watched).run(context)
         return

@@ -2,13 +2,14 @@
 
 ``--run-config`` holds the settings of a federation with dashes for underscores, and ``out``, the server's directory.
 ``--node-config`` is the client's own word: ``partition-id``, its number; ``data``, what it trains on; ``key-file``, its
-secret; ``defense``, which overrides what whoever started the run asks for; and ``secure-aggregation``, which when true
-lets nothing out in the open whatever the run says.
+secret; ``defense``, which overrides what whoever started the run asks for; ``secure-aggregation``, which when true lets
+nothing out in the open whatever the run says; and ``most-images``, how many images of one client the sum may count.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import get_type_hints
@@ -21,13 +22,14 @@ from glasshouse.collection import read_key
 from glasshouse.errors import SettingError, UnknownNameError
 from glasshouse.federated.apps import Participant, client_app, serve
 from glasshouse.federated.clients import Member
+from glasshouse.federated.grid import WatchedGrid
 from glasshouse.federated.holdings import owned
 from glasshouse.federated.plan import Federation
 from glasshouse.federated.run import begun, refuse_simulated, write_down
 from glasshouse.plans import wrong_type
 
 OUT = "out"
-OWN = ("partition-id", "data", "key-file", "defense", "secure-aggregation", "data-root")
+OWN = ("partition-id", "data", "key-file", "defense", "secure-aggregation", "most-images", "data-root")
 FLOWERS = ("num-partitions",)  # set by Flower's own simulation, and of no use here
 
 Config = Mapping[str, object]
@@ -47,6 +49,12 @@ def plan_of(config: Config) -> Federation:
     plan = Federation(**{name: float(value) if hints[name] is float else value for name, value in written.items()})  # type: ignore[arg-type]
     if plan.adversary is not None:
         raise SettingError(f"adversary = '{plan.adversary}': adversaries take part in simulations only. Leave it out.")
+    for name in ("images", "split"):
+        if getattr(plan, name) != getattr(Federation, name):
+            raise SettingError(
+                f"{name} = {getattr(plan, name)!r} deals out images of simulations: a node trains on all that its "
+                "'data' holds. Leave it out."
+            )
     return plan
 
 
@@ -61,7 +69,11 @@ def participant(context: Context) -> Participant:
         raise SettingError("This SuperNode has no data: start it with --node-config 'partition-id=0 data=\"DIR\"'.")
     root = Path(str(node["data-root"])) if "data-root" in node else None
     member = _member(plan, node)
-    return Participant(plan, member, lambda class_names: owned(str(node["data"]), plan, class_names, root))
+    most = node.get("most-images")
+    if most is not None and (type(most) is not int or most < 1):
+        raise SettingError(f"most-images is {most!r} in --node-config: give a whole number from 1 on.")
+    source = str(node["data"])
+    return Participant(plan, member, lambda names: owned(source, plan, names, root), most_images=most)
 
 
 def _protected(plan: Federation, node: Config) -> Federation:
@@ -103,5 +115,5 @@ def main(grid: Grid, context: Context) -> None:
         raise SettingError(f"out = '{out}' in the run's configuration: give the absolute path of a directory.")
     refuse_simulated(out)
     with begun(plan_of(context.run_config), out) as host:
-        serve(host, grid, context)
+        serve(host, WatchedGrid(grid, threading.Event()), context)
         write_down(host, promised=False)  # a node may have another defense than the run asks for

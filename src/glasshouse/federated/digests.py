@@ -29,6 +29,7 @@ def data_digest(plan: Federation, root: Path | None) -> str:
         for client in range(plan.clients):
             holding = dealt(plan, client, names, root)
             content.update(json.dumps([client, holding.labels.tolist()]).encode())
+            content.update(holding.pool.digest.encode())
             _add(content, _read(holding.pool, holding.places))
         content.update(json.dumps([int(label) for label in test.labels]).encode())
         _add(content, _read(test, range(len(test.labels))))

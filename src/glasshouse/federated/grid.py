@@ -26,15 +26,21 @@ def nothing_wrong(asked: Message, reply: Message) -> str:
     return ""
 
 
+def nothing_done() -> None:
+    """Let who is late be late."""
+
+
 class WatchedGrid(Grid):
     """Passes everything on to another grid, but for replies that ``vet`` finds something wrong with.
 
     ``replies`` are those of the last question; ``bytes_sent`` and ``errors`` count from when they were forgotten.
+    ``late`` is called when the time of a question is up and somebody has not replied.
     """
 
-    def __init__(self, grid: Grid, stopping: threading.Event) -> None:
+    def __init__(self, grid: Grid, stopping: threading.Event, late: Callable[[], None] = nothing_done) -> None:
         self.grid = grid
         self.stopping = stopping
+        self.late = late
         self.replies: list[Message] = []
         self.vet: Vet = nothing_wrong
         self.forget()
@@ -77,7 +83,6 @@ class WatchedGrid(Grid):
         """Receive what has come of some replies."""
         found = list(self.grid.pull_messages(message_ids))
         self.bytes_sent += sum(map(size, found))
-        self.errors += [reply for reply in found if reply.has_error()]
         return found
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
@@ -92,16 +97,20 @@ class WatchedGrid(Grid):
                 self.replies.append(self._vetted(asked, reply))
             if waiting:
                 self.pause()
+        self.errors += [reply for reply in self.replies if reply.has_error()]
+        if waiting:
+            self.late()
         return self.replies
 
     def _vetted(self, asked: Message, reply: Message) -> Message:
-        """A reply, or in its place an error that says what is wrong with it."""
+        """A reply, or in its place an error that says what is wrong with it.
+
+        For a node that has left Flower itself replies, under a name of its own.
+        """
+        if reply.has_error():
+            return Message(reply.error, reply_to=asked)
         problem = self.vet(asked, reply)
-        if not problem:
-            return reply
-        refused = Message(Error(ErrorCode.UNKNOWN, f"Message: {problem}"), reply_to=asked)
-        self.errors.append(refused)
-        return refused
+        return Message(Error(ErrorCode.UNKNOWN, f"Message: {problem}"), reply_to=asked) if problem else reply
 
     def pause(self) -> None:
         """Wait a little; an interrupted run ends here."""

@@ -28,7 +28,7 @@ class Pool:
     """Images to deal out: their labels are known at once, they themselves are read when somebody trains on them.
 
     ``read(places, epoch)`` gives images (N, C, H, W) in [0, 1] as they are in one epoch; ``versions`` is in how many
-    epochs they differ, none where they never do.
+    epochs they differ, none where they never do, and ``digest`` a hash of all of them.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Pool:
     spec: ImageSpec
     read: Callable[[Sequence[int], int], Tensor]
     versions: int | None = None
+    digest: str = ""
 
     def refuse(self, epochs: int) -> None:
         """Refuse where a version would have to serve twice."""
@@ -61,6 +62,7 @@ def open_pool(source: str, split: Split, size: int | None, root: Path | None) ->
             held.spec,
             lambda places, epoch: held.version(epoch, places),
             held.epochs,
+            held.digest,
         )
     found = data.load(source, root=root, size=size, split=split)
     return Pool(source, found.labels, found.class_names, found.spec, lambda places, epoch: found.batch(places)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from torch.nn import functional as F
 
+from glasshouse.errors import OutOfTimeError
 from glasshouse.federated.clients import Weights, network, set_weights, weights_of
 from glasshouse.federated.holdings import Holding, open_test
 from glasshouse.federated.plan import Federation
@@ -27,13 +29,17 @@ def nobody(facts: Round) -> None:
 
 @dataclass
 class Host:
-    """Keeps the global model and the ledger, and tests the model on images of its own after every round."""
+    """Keeps the global model and the ledger, and tests the model on images of its own after every round.
+
+    Past the ``deadline``, a reading of ``time.monotonic``, no round is opened but the first one of a run.
+    """
 
     plan: Federation
     directory: Path
     test: Holding
     class_names: tuple[str, ...]
     tell: Told = nobody
+    deadline: float = math.inf
     _began: float = field(default=0.0, init=False)
 
     @classmethod
@@ -70,6 +76,8 @@ class Host:
 
     def open_round(self, number: int, weights: Weights) -> None:
         """Write down what is sent, and start the clock."""
+        if self._began and time.monotonic() > self.deadline:
+            raise OutOfTimeError("The time for this federation is over: the same command goes on.")
         self._began = time.monotonic()
         self.ledger.open(number, weights)
 

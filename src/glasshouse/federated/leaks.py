@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from glasshouse import attacks, checks
-from glasshouse.errors import LeakError, ModelError
+from glasshouse.errors import GlasshouseError, LeakError, ModelError
 from glasshouse.federated.observed import Sighting, change_of
 from glasshouse.functional.threads import one_thread
 from glasshouse.types import ImageSpec
@@ -58,7 +59,8 @@ def audit_mod(
     answers with its private images (N, C, H, W) in [0, 1], of which the attack is told nothing; ``learning_rate`` and
     ``local_steps`` say how the client trains. Where a reconstruction correlates with an image by ``threshold`` or
     more, the mod warns, or with ``block`` raises, so that the server gets an error instead of the update. ``tell``
-    hears of every finding. A low likeness says that this quick attack failed, not that the update is safe.
+    hears of every finding. What cannot be audited is treated alike: a warning, or with ``block`` no update. A low
+    likeness says that this quick attack failed, not that the update is safe.
     """
     checks.between("threshold", threshold, -1, 1)
     checks.at_least("learning_rate", learning_rate, 1e-12)
@@ -69,17 +71,28 @@ def audit_mod(
     def mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
         if message.metadata.message_type.partition(".")[0] != TRAIN:
             return call_next(message, context)
-        network = model().eval()
-        sent = _state(message.content, network)
+        content = copy.deepcopy(message.content)  # the app may take it apart
         reply = call_next(message, context)
         if reply.has_error():
             return reply
-        private = images(context)
-        checks.images("images", private)
-        change = change_of(_filled(network, sent), sent, _state(reply.content, network))
-        if not all(bool(value.isfinite().all()) for value in change.values()):
-            _object("This update holds NaN or infinite values, so what it shows cannot be told", block=block)
+        try:
+            finding = audited(content, reply.content, context)
+        except GlasshouseError as error:
+            _object(f"What this update shows cannot be told: {error}", block=block)
             return reply
+        if tell is not None:
+            tell(finding)
+        if not finding.likeness < threshold:
+            _object(f"This update shows private images: {finding}", block=block)
+        return reply
+
+    def audited(asked: RecordDict, replied: RecordDict, context: Context) -> Finding:
+        network, private = model().eval(), images(context)
+        checks.images("images", private)
+        sent, returned = _state(asked, network), _state(replied, network)
+        change = change_of(_filled(network, sent), sent, returned)
+        if not all(bool(value.isfinite().all()) for value in change.values()):
+            raise ModelError("It holds NaN or infinite values.")
         sighting = Sighting(
             change,
             local_steps=local_steps,
@@ -90,12 +103,7 @@ def audit_mod(
         )
         with one_thread():
             found, how = sighting.attacked(chosen, network, rng=torch.Generator().manual_seed(seed))
-        finding = Finding(float(likeness(found.images, private).max()), attack, how)
-        if tell is not None:
-            tell(finding)
-        if not finding.likeness < threshold:
-            _object(f"This update shows private images: {finding}", block=block)
-        return reply
+        return Finding(float(likeness(found.images, private).max()), attack, how)
 
     return mod
 

@@ -34,25 +34,38 @@ from glasshouse.federated.messages import (
     tensors,
     to_record,
 )
-from glasshouse.federated.plan import FEWEST_SECURE, Federation
+from glasshouse.federated.plan import FEWEST_SECURE
 
 log = logging.getLogger(__name__)
 
 MODULUS = 2**32  # masks are drawn below it
 LEVELS = 2**22  # whole numbers that a change is rounded to
+FINE = 1000  # levels that a client's part must keep; what is rounded more coarsely is next to nothing
 NAMES = "names"
 APART = "\n"  # the older interface knows no lists
 
 
-def masked(plan_of: Callable[[Context], Federation]) -> Mod:
-    """A client mod that lets nothing out but masked changes, where the client's own plan says so.
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what a client shares: whether masked alone, how far a weight may change, how many images of one may count.
+
+    Who counts more is seen more: a server that counts up to many images can have all clients but one count for little.
+    """
+
+    secure: bool
+    limit: float
+    most_images: int | None = None
+
+
+def masked(terms_of: Callable[[Context], Terms]) -> Mod:
+    """A client mod that lets nothing out but masked changes, where the client's own terms say so.
 
     A server that asks such a client for its weights in the open gets an error.
     """
 
     def mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-        plan = plan_of(context)
-        if not plan.secure_aggregation:
+        terms = terms_of(context)
+        if not terms.secure:
             return call_next(message, context)
         records = message.content.config_records
         # SecAgg+ takes 'train.anything' for none of its own, and would let the reply pass as it is
@@ -61,8 +74,11 @@ def masked(plan_of: Callable[[Context], Federation]) -> Mod:
                 "The server asks for weights in the open, but this client shares them by secure aggregation only: "
                 "start the run with secure-aggregation=true."
             )
-        check_asked(records[RECORD_KEY_CONFIGS], Asked(message.metadata.dst_node_id, plan.secure_range))
-        return secaggplus_mod(message, context, partial(as_change, call_next=call_next, limit=plan.secure_range))
+        state: Mapping[str, object] = context.state.config_records.get(RECORD_KEY_STATE, {})
+        threshold = state.get(Key.THRESHOLD)
+        asked = Asked(message.metadata.dst_node_id, terms, threshold if isinstance(threshold, int) else 0)
+        check_asked(records[RECORD_KEY_CONFIGS], asked)
+        return secaggplus_mod(message, context, partial(as_change, call_next=call_next, limit=terms.limit))
 
     return mod
 
@@ -81,6 +97,11 @@ def as_change(message: Message, context: Context, call_next: ClientAppCallable, 
     most = float(str(context.state.config_records[RECORD_KEY_STATE][Key.MAX_WEIGHT]))
     if examples > most:
         raise SettingError(f"The server counts {most:g} images of a client at most, which would clip this one's part.")
+    if round(examples / most * LEVELS) < FINE:
+        raise SettingError(
+            f"The server counts up to {most:g} images of a client: beside them this one's part would be next to "
+            "nothing, and would hide nobody."
+        )
     check_range(change, limit)
     _fix_rounding(change)
     # flat, for SecAgg+ masks numbers without a dimension wrongly
@@ -92,19 +113,19 @@ def as_change(message: Message, context: Context, call_next: ClientAppCallable, 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who is asked: its node, and how far its weights may change by its own plan."""
+    """Who is asked: its node, its terms, and how many must help to unmask, once that was said."""
 
     node: int
-    limit: float
+    terms: Terms
+    threshold: int = 0
 
 
 def check_asked(config: Mapping[str, object], one: Asked) -> None:
     """Refuse a server that would add up too few clients, draw masks of nothing, or unmask one."""
-    CHECKS.get(str(config.get(Key.STAGE)), _unchecked)(config, one)
-
-
-def _unchecked(config: Mapping[str, object], one: Asked) -> None:
-    """What is asked in other stages, SecAgg+ checks itself."""
+    check = CHECKS.get(str(config.get(Key.STAGE)))
+    if check is None:
+        raise SettingError(f"The server asks for stage {config.get(Key.STAGE)!r}, which secure aggregation has not.")
+    check(config, one)
 
 
 def _check_setup(config: Mapping[str, object], one: Asked) -> None:
@@ -113,7 +134,12 @@ def _check_setup(config: Mapping[str, object], one: Asked) -> None:
         raise SettingError(f"The server would add up {clients} clients: {FEWEST_SECURE} or more hide each other.")
     if not isinstance(shares, int) or not isinstance(threshold, int) or 2 * threshold <= shares:
         raise SettingError(f"The server would unmask with {threshold} of {shares} shares: more than half are safe.")
-    agreed = {Key.MOD_RANGE: MODULUS, Key.TARGET_RANGE: LEVELS, Key.CLIPPING_RANGE: one.limit}
+    if shares != clients:
+        raise SettingError(f"The server would hide each of {clients} clients among {shares}: all of them are safe.")
+    most, own = config.get(Key.MAX_WEIGHT), one.terms.most_images
+    if own is not None and not (isinstance(most, int | float) and most <= own):
+        raise SettingError(f"The server counts up to {most} images of a client, this client at most {own}.")
+    agreed = {Key.MOD_RANGE: MODULUS, Key.TARGET_RANGE: LEVELS, Key.CLIPPING_RANGE: one.terms.limit}
     for key, value in agreed.items():
         if config.get(key) != value:
             raise SettingError(
@@ -128,6 +154,15 @@ def _check_keys(config: Mapping[str, object], one: Asked) -> None:
         raise SettingError(f"The server has keys of {clients} clients: {FEWEST_SECURE} or more hide each other.")
 
 
+def _check_sources(config: Mapping[str, object], one: Asked) -> None:
+    sources = config.get(Key.SOURCE_LIST)
+    others = {*sources} - {one.node} if isinstance(sources, list) else set()
+    if not isinstance(sources, list) or len(others) != len(sources):
+        raise SettingError("The server names one client twice: its mask alone would stand for everybody's.")
+    if len(others) + 1 < max(FEWEST_SECURE, one.threshold):
+        raise SettingError(f"The server would add up {len(others) + 1} clients: too few to hide each other.")
+
+
 def _check_unmasking(config: Mapping[str, object], one: Asked) -> None:
     present, gone = (config.get(key) for key in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST))
     if not isinstance(present, list) or not isinstance(gone, list) or len({*present, *gone}) < len(present + gone):
@@ -136,7 +171,12 @@ def _check_unmasking(config: Mapping[str, object], one: Asked) -> None:
         raise SettingError("The server calls this client gone, which it asks: that would take both its masks off.")
 
 
-CHECKS = {Stage.SETUP: _check_setup, Stage.SHARE_KEYS: _check_keys, Stage.UNMASK: _check_unmasking}
+CHECKS = {
+    Stage.SETUP: _check_setup,
+    Stage.SHARE_KEYS: _check_keys,
+    Stage.COLLECT_MASKED_VECTORS: _check_sources,
+    Stage.UNMASK: _check_unmasking,
+}
 
 
 def check_range(change: Weights, limit: float) -> None:

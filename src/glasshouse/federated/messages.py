@@ -135,7 +135,10 @@ def _metrics(reply: Message, keys: set[str]) -> MetricRecord:
 
 def reason(reply: Message) -> str:
     """Why a reply is an error, in one line, without what Flower wrapped around it."""
-    text = (reply.error.reason or "").replace("\\n", "\n").rpartition("Message: ")[2].strip("'>\n ")
+    given = (reply.error.reason or "").replace("\\n", "\n")
+    if "ray.exceptions." in given:
+        return "its worker died twice in a row: too little memory?"
+    text = given.rpartition("Message: ")[2].strip("'>\n ")
     return " ".join(text.split()) or f"Flower error {reply.error.code}"
 
 

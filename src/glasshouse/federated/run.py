@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from safetensors.torch import save as to_safetensors
 
+from glasshouse import checks
 from glasshouse.errors import StudyError
 from glasshouse.federated.adversaries.findings import Findings
 from glasshouse.federated.clients import guarded, network, refuse_single
@@ -21,7 +23,7 @@ from glasshouse.federated.holdings import dealt
 from glasshouse.federated.host import Host, Told, nobody
 from glasshouse.federated.plan import Federation, from_toml, to_toml
 from glasshouse.federated.records import Ledger, Round
-from glasshouse.federated.simulation import QUIET, need_flower, silent, simulate
+from glasshouse.federated.simulation import QUIET, end_busy_clients, need_flower, silent, simulate
 from glasshouse.files import is_unused, sole_owner, sweep, write_atomic
 from glasshouse.models import own
 from glasshouse.rays import environment
@@ -71,12 +73,16 @@ def federate(
     cores: int | None = None,
     tell: Told = nobody,
     begin: Callable[[], None] = lambda: None,
+    deadline: float = math.inf,
 ) -> FederationResult:
     """Train a model over clients that keep their images, simulated by Flower on Ray; the same call goes on.
 
     ``out`` becomes a study's directory. ``tell`` hears of each finished round, also of those of an earlier run;
-    ``begin`` is called between those and the others, before Flower starts, if there are rounds left.
+    ``begin`` is called between those and the others, before Flower starts, if there are rounds left. Past the
+    ``deadline``, a reading of ``time.monotonic``, it ends with an error after the round that it is in.
     """
+    if cores is not None:
+        checks.at_least("cores", cores, 1)
     with environment(QUIET):
         need_flower()
         class_names = Host.prepare(plan, out, root=root).class_names
@@ -86,6 +92,7 @@ def federate(
         images = data_digest(plan, root)
         with begun(plan, out, root=root, tell=tell) as host:
             keep_images(host, images)
+            host.deadline = deadline
             if host.first_round() < plan.rounds:
                 begin()
                 _simulate(host, root, cores or os.cpu_count() or 1)
@@ -115,7 +122,7 @@ def _simulate(host: Host, root: Path | None, cores: int) -> None:
     stopping = threading.Event()
     with silent("flwr", "ray"):
         client = apps.client_app(apps.simulated(host.plan, root, host.directory.resolve()))
-        server = apps.server_app(lambda context: host, stopping)
+        server = apps.server_app(lambda context: host, stopping, end_busy_clients)
         simulate(client, server, host.plan.clients, stopping, cores)
 
 
@@ -187,6 +194,25 @@ def _refuse_foreign(out: Path, plan: Federation) -> None:
             )
     elif out.is_dir() and not is_unused(out):
         raise StudyError(f"{out} is not empty and holds no federation: choose another --out.")
+
+
+def read_federation(directory: Path) -> FederationResult:
+    """What a finished federation wrote down, for its page."""
+    plan, rounds = read_result(directory)
+    path = directory / RESULT_FILE
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        found = int(kept["parameters"]), tuple(int(one) for one in kept["examples"]), str(kept["promise"])
+    except FileNotFoundError as error:
+        raise StudyError(f"{directory} holds a federation that is not finished: let it end first.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StudyError(f"{path} is damaged ({error}): run the federation's command again.") from error
+    return FederationResult(directory, plan, tuple(rounds), *found)
+
+
+def is_federation(directory: Path) -> bool:
+    """Whether a directory holds a federation, simulated or deployed, and no study of another kind."""
+    return Ledger(directory).directory.is_dir()
 
 
 def read_result(directory: Path) -> tuple[Federation, list[Round]]:

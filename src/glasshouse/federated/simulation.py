@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from flwr.serverapp import ServerApp
 
 LONG = 24  # letters of a directory for temporary files below which the paths of Ray's sockets fit
-CLIENT = "ray::ClientAppActor"  # how a process begins its command line in which Flower runs clients
+BUSY = "ray::ClientAppActor.run"  # how a process begins its command line in which Flower runs a client
+AGAIN = {"max_restarts": -1, "max_task_retries": 1}  # else a dead worker takes all messages, and fails each at once
+OFTEN = 0.2  # seconds between looks for clients that work for nobody
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -58,18 +60,15 @@ def silent(*names: str) -> Iterator[None]:
 def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threading.Event, cores: int) -> None:
     """Run both apps on as many Ray workers as there are cores or clients, and leave nothing behind.
 
-    ``stopping`` is set on the way out, so that the server's thread does not wait for clients that are gone. Threads of
-    Flower that wait for clients never return if Ray ends first: after Ctrl-C clients are ended in the middle of their
-    training, Flower comes to its own end, and only then Ray does. Ray is begun here, as Flower would, because it must
-    not take SIGTERM; a second SIGTERM while Ray ends still kills at once, for Ray then gives it back to the system. A
-    caller who is connected to a cluster is not any more: Flower ends the connection.
+    ``stopping`` is set by Ctrl-C and when the server is done, and then whatever clients still do is for nobody. Threads
+    of Flower that wait for clients never return if Ray ends first: such clients are ended in the middle of their
+    training, Flower comes to its own end, and only then Ray does. A worker that dies is started again. Ray is begun
+    here, as Flower would, because it must not take SIGTERM; a second SIGTERM while Ray ends still kills at once, for
+    Ray then gives it back to the system. A caller who is connected to a cluster is not any more: Flower ends the
+    connection.
     """
     import ray
     from flwr.simulation import run_simulation
-
-    def hurry() -> None:
-        stopping.set()
-        _end_clients()
 
     workers = min(cores, clients)
     share = devices.share_of_gpu(workers)
@@ -78,7 +77,7 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
         environment(granted),
         TemporaryDirectory(prefix="gh-", dir=_short(), ignore_cleanup_errors=True) as folder,
     ):
-        each: dict[str, ConfigRecordValues] = {"num_cpus": 1, "num_gpus": share}
+        each: dict[str, ConfigRecordValues] = {"num_cpus": 1, "num_gpus": share, **AGAIN}
         begun = not ray.is_initialized()  # else the cluster is the caller's, and stays
         try:
             if begun:
@@ -91,10 +90,9 @@ def simulate(client: ClientApp, server: ServerApp, clients: int, stopping: threa
                         runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
                         _temp_dir=f"{folder}/ray",  # which Ray opens to everybody, behind a folder that is not
                     )
-            with _discreet(), put_off(hurry) if begun else nullcontext():
+            with _discreet(), put_off(stopping.set) if begun else nullcontext(), _ending(stopping):
                 run_simulation(server, client, clients, backend_config={"client_resources": each})
         finally:
-            stopping.set()
             if begun:
                 ray.shutdown()
 
@@ -116,11 +114,31 @@ def _discreet() -> Iterator[None]:
         told.skip_re = before
 
 
-def _end_clients() -> None:
+@contextmanager
+def _ending(stopping: threading.Event) -> Iterator[None]:
+    """From the moment of stopping end every client that works, until the block is over."""
+    over = threading.Event()
+
+    def watch() -> None:
+        stopping.wait()
+        while not over.wait(OFTEN):
+            end_busy_clients()
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        over.set()
+        watching.join()
+
+
+def end_busy_clients() -> None:
     """End the processes in which Ray runs clients for this one, in the middle of whatever they do."""
     import psutil
 
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # gone by itself, or on its way
-            if " ".join(process.cmdline()).startswith(CLIENT):
+            if " ".join(process.cmdline()).startswith(BUSY):
                 process.kill()

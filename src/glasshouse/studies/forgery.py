@@ -63,7 +63,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Forgery:
-    """What the samples of the last of ``rounds`` show; ``history`` is the share taken for the target in each of them.
+    """What the samples of the last of ``rounds``, counted from 1, show; ``history`` is the share taken for the target.
 
     The judge learned from ``taught`` images that no client has; ``accuracy`` is how often it is right on images of
     clients, ``accuracy_target`` on those of the target. Intervals are over samples of one generator, not over runs.
@@ -124,7 +124,7 @@ class Evidence:
             return Forgery(
                 adversary=complete_spec(self.adversary),
                 target=self.adversary.target,
-                rounds=tuple(self.made),
+                rounds=tuple(number + 1 for number in self.made),
                 history=tuple(taken_for(judge, samples, self.target) for samples in self.made.values()),
                 chance=1 / len(self.labels.unique()),
                 taught=taught,

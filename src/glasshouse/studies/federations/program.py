@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import nn
 
 from glasshouse import data
-from glasshouse.errors import StudyError
+from glasshouse.errors import OutOfTimeError, StudyError
 from glasshouse.federated.records import Ledger, Round, named
 from glasshouse.federated.run import federate
 from glasshouse.files import write_atomic
@@ -113,8 +113,11 @@ class Ground:
         plan, folder = target.federation, self.directory / FOLDER / target.folder
         models = 1 + target.shadow_count
         tell = partial(_tell, progress, plan.rounds * models, Ledger(folder))
-        with self.executor.connected():  # for each anew: Flower ends the connection that it was given
-            result = federate(plan, folder, root=self.root, cores=self.workers, tell=tell)
+        try:
+            with self.executor.connected():  # for each anew: Flower ends the connection that it was given
+                result = federate(plan, folder, root=self.root, cores=self.workers, tell=tell, deadline=self.deadline)
+        except OutOfTimeError:
+            return Unfinished()
         asked, last = Asked.of(plan, folder, self.root), len(result.rounds)
         questions: dict[str, Callable[[], JSON]] = {
             "accuracy": lambda: asked.accuracy(last),
