@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import threading
 from uuid import uuid4
@@ -66,13 +67,14 @@ def carry_out(plan: Federation, out, **options):
     return Ledger(out)
 
 
-def federate(plan: Federation, out, *, root=None, cores=None, tell=lambda facts: None):
+def federate(plan: Federation, out, *, root=None, cores=None, tell=lambda facts: None, deadline=math.inf):
     """The same as ``glasshouse.federated.federate``, in this process."""
     from glasshouse.federated.digests import data_digest
     from glasshouse.federated.run import begun, keep_images, write_down
 
     with begun(plan, out, root=root, tell=tell) as host:
         keep_images(host, data_digest(plan, root))
+        host.deadline = deadline
         if host.first_round() < plan.rounds:
             serve(host)
         return write_down(host)

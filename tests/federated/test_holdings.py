@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 
 import numpy as np
@@ -15,6 +16,7 @@ from glasshouse.collection import open_protected, protect
 from glasshouse.collection.protect import read_version
 from glasshouse.errors import DataError, SettingError
 from glasshouse.federated.clients import Member, network, train_round, weights_of
+from glasshouse.federated.digests import data_digest
 from glasshouse.federated.holdings import Holding, dealt, open_pool, open_test, owned
 
 DIGITS = tuple(str(digit) for digit in range(10))
@@ -94,6 +96,17 @@ def test_a_federation_on_protected_images(plan, carry_out, protected, tmp_path):
     pytest.importorskip("flwr", reason="Flower is not installed: pip install 'glasshouse[federated]'")
     rounds = carry_out(plan, tmp_path)
     assert [len(one.heard) for one in rounds.finished()] == [3, 3]
+
+
+def test_all_versions_count_for_whether_a_federation_may_go_on(plan, protected, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(protected, other)
+    lines = (other / "manifest.jsonl").read_text().splitlines()
+    last = max(number for number, line in enumerate(lines) if '"epoch": 3' in line)
+    lines[last] = re.sub(r'"sha256": "\w{8}', '"sha256": "00000000', lines[last])
+    (other / "manifest.jsonl").write_text("\n".join(lines) + "\n")
+    before, after = (data_digest(dataclasses.replace(plan, dataset=str(home)), None) for home in (protected, other))
+    assert "" != before != after != ""
 
 
 def test_too_few_versions_are_refused(plan):

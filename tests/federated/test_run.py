@@ -105,6 +105,32 @@ def test_rounds_are_told_with_rate_and_time_left_also_in_the_log_and_not_when_qu
     assert CliRunner().invoke(app, [*words, "--quiet"]).stderr == ""
 
 
+def test_the_page_is_written_again_for_whoever_deployed(small, carry_out, in_process, tmp_path):
+    words = [*WORDS, "--out", str(tmp_path / "out")]
+    in_process["client"] = 1
+    CliRunner().invoke(app, words)
+    page = tmp_path / "out" / "report" / "index.html"
+    before = page.read_text()
+    page.unlink()
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "out")]).exit_code == 0
+    assert page.read_text() == before
+    assert "no power" in before
+    (tmp_path / "out" / "federation.json").write_text("{}")
+    for directory, match in ((tmp_path / "out", "is damaged"), (tmp_path / "unfinished", "is not finished")):
+        (tmp_path / "unfinished" / "rounds").mkdir(parents=True, exist_ok=True)
+        shutil.copy(tmp_path / "out" / "study.toml", tmp_path / "unfinished")
+        done = CliRunner().invoke(app, ["report", str(directory)])
+        assert isinstance(done.exception, StudyError)
+        assert match in str(done.exception)
+
+
+@pytest.mark.parametrize("cores", [0, -1])
+def test_cores_are_one_or_more(cores, small, tmp_path):
+    with pytest.raises(SettingError, match=f"cores={cores}"):
+        federate(small, tmp_path / "out", cores=cores)
+    assert not (tmp_path / "out").exists()
+
+
 def test_only_new_rounds_are_told_when_it_goes_on(in_process, tmp_path):
     words = [*WORDS, "--out", str(tmp_path / "out")]
     CliRunner().invoke(app, words)

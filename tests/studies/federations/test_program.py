@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import torch
 from tests.federated.local import federate
 
 from glasshouse.errors import SettingError, StudyError
@@ -41,6 +42,20 @@ def _without_processes():
 def study(tmp_path_factory):
     directory = tmp_path_factory.mktemp("study")
     return directory, program.carry_out(PLAN, directory, Running())[1]
+
+
+def test_a_slice_ends_between_rounds(study, tmp_path, monkeypatch):
+    """At least one round comes with every slice, so that the end is reached."""
+    monkeypatch.setattr(program, "federate", lambda *given, **options: federate(*given, **options | {"deadline": 0}))
+    found = []
+    for rounds in (1, 2):
+        _, summary = program.carry_out(PLAN, tmp_path, Running())
+        (folder,) = (tmp_path / FOLDER).iterdir()
+        assert len(Ledger(folder).finished()) == rounds
+        found.append((summary.done, summary.failed, summary.left))
+    assert found == [(0, 0, 1), (1, 0, 0)]
+    ends = [Ledger(next((home / FOLDER).iterdir())).sent(2) for home in (tmp_path, study[0])]
+    assert all(torch.equal(value, ends[1][name]) for name, value in ends[0].items())
 
 
 def test_updates_of_the_last_round_are_kept_and_all_global_models(study):
