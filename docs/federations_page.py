@@ -222,7 +222,7 @@ def beyond(rows: dict[tuple[object, ...], dict]) -> list[str]:
         for place, counts in few.items()
     }
     lines = [f"- {place}: {'; '.join(parts)}" for place, parts in told_few.items()]
-    title = "Of all data sets and networks of table I by all defenses, from fresh weights, run with fewer seeds for time:"
+    title = "Of all data sets and networks of table I by all defenses, from fresh weights, with fewer seeds for time:"
     return [title, "", *lines, ""]
 
 

@@ -7,8 +7,10 @@ import torch
 
 from glasshouse.errors import ModelError, SettingError
 from glasshouse.models.trunks import lpips_weights
-from glasshouse.semsim import Embedding, Network, Perceptual
+from glasshouse.semsim import Embedding, Network, Perceptual, load, save
+from glasshouse.semsim.backbones import build
 from glasshouse.semsim.network import _without_classifier, structure
+from glasshouse.weights import load as load_weights
 from glasshouse.weights import where
 
 
@@ -112,6 +114,25 @@ def test_a_pretrained_network_begins_where_lpips_ended():
     assert len(channels) == len(published)
     assert float((channels - published).abs().max()) < 1e-4  # a channel that counts nothing can still learn to
     assert float(importance.min()) > 0
+
+
+def test_a_network_of_the_paper_may_begin_with_published_weights(tmp_path):
+    if where("mobilenet_v2") is None:
+        pytest.skip("no weights of mobilenet_v2 here")
+    name = "features.1.conv.0.0.weight"
+    fresh, begun = (
+        next(value for key, value in build("mobilenet_v2", pretrained=published).state_dict().items() if name in key)
+        for published in (None, True)
+    )
+    taught = load_weights("mobilenet_v2")[name]
+    assert torch.equal(begun, taught)
+    assert not torch.equal(fresh, taught)
+    save(build("mobilenet_v2", pretrained=True), tmp_path / "own.safetensors", judges="nobody")
+    assert load(tmp_path / "own.safetensors").backbone == "mobilenet_v2"  # and whoever reads it needs no other weights
+    with pytest.raises(SettingError, match="resnet18 cannot be trained with published weights: use alexnet, mob"):
+        build("resnet18", pretrained=True)
+    with pytest.raises(SettingError, match="alexnet cannot be trained from fresh weights"):
+        build("alexnet", pretrained=False)
 
 
 def test_the_haze_blurs_and_changes_no_colour(rng):

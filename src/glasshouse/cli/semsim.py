@@ -50,7 +50,8 @@ def train(
         str, typer.Option(help="alexnet, or trained as a whole: lenet, resnet18, resnet50, mobilenet_v2")
     ] = "alexnet",
     pretrained: Annotated[
-        bool | None, typer.Option("--pretrained/--fresh", help="published weights [default: where there are some]")
+        bool | None,
+        typer.Option("--pretrained/--fresh", help="published weights: of alexnet (default) and mobilenet_v2"),
     ] = None,
     preset: Annotated[str, typer.Option(help="quick, or paper: triplet loss, lr 0.1, 200 epochs")] = "quick",
     loss: Annotated[str | None, typer.Option(help="triplet, contrastive or rank [default: the preset's]")] = None,

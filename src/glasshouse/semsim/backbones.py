@@ -17,19 +17,23 @@ FRESH: Mapping[str, str] = {
     "resnet50": "resnet50",
     "mobilenet_v2": "mobilenet_v2",
 }
-#: A network by seed whose published weights stay as they are, and of which only what it adds is trained.
-PRETRAINED: Mapping[str, Callable[[int], Network]] = {"alexnet": lambda seed: Perceptual.pretrained(seed=seed)}
+#: A network by seed that begins with published weights: AlexNet's stay as they are, beside what is added and trained.
+PRETRAINED: Mapping[str, Callable[[int], Network]] = {
+    "alexnet": lambda seed: Perceptual.pretrained(seed=seed),
+    "mobilenet_v2": lambda seed: Embedding.begun("mobilenet_v2", "mobilenet_v2:pretrained=true", seed=seed),
+}
+BACKBONES = tuple(dict.fromkeys((*FRESH, *PRETRAINED)))
 
 
 def build(backbone: str = DEFAULT, *, pretrained: bool | None = None, seed: int = 0) -> Network:
-    """A network on a backbone; without a word on weights, published ones where there are some."""
+    """A network on a backbone; without a word on weights, fresh ones where it can learn from those."""
     return builder(backbone, pretrained)(seed)
 
 
 def builder(backbone: str, pretrained: bool | None) -> Callable[[int], Network]:
     """What makes such a network from a seed; a backbone that cannot be had is refused before anything is made."""
-    checks.one_of("backbone", backbone, (*PRETRAINED, *FRESH))
-    published = backbone in PRETRAINED if pretrained is None else pretrained
+    checks.one_of("backbone", backbone, BACKBONES)
+    published = backbone not in FRESH if pretrained is None else pretrained
     if backbone not in (PRETRAINED if published else FRESH):
         which, others = ("with published weights", PRETRAINED) if published else ("from fresh weights", FRESH)
         raise SettingError(f"backbone={backbone} cannot be trained {which}: use {', '.join(others)} for that.")

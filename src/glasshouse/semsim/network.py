@@ -103,6 +103,14 @@ class Embedding(Network):
         self.network = create(backbone, ImageSpec(3, size, size, 2), seed=seed)
         _without_classifier(self.network)
 
+    @classmethod
+    def begun(cls, backbone: str, published: str, size: int = 32, seed: int = 0) -> Embedding:
+        """As fresh, but for layers that begin with the weights of another SPEC of the same network."""
+        network = cls(backbone, size, seed)
+        taught = create(published, ImageSpec(3, size, size, 2), seed=seed).state_dict()
+        network.network.load_state_dict({name: taught[name] for name in network.network.state_dict()})
+        return network
+
     def measure(self, originals: Images, guesses: Images, owners: Tensor) -> Callable[[Tensor], Tensor]:
         """As its base says; each original is looked at once, however many guesses it has."""
 

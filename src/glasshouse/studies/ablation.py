@@ -11,7 +11,7 @@ import torch
 from glasshouse import checks
 from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.threads import one_thread
-from glasshouse.semsim.backbones import FRESH, PRETRAINED
+from glasshouse.semsim.backbones import BACKBONES
 from glasshouse.semsim.fit import FEWEST
 from glasshouse.semsim.losses import LOSSES
 from glasshouse.studies.evaluation import AXES, Evaluated, panels, without
@@ -33,7 +33,7 @@ class Ranges:
     """What is tried; an empty range leaves its panel out."""
 
     sizes: tuple[int, ...] = SIZES
-    backbones: tuple[str, ...] = (*FRESH, *PRETRAINED)
+    backbones: tuple[str, ...] = BACKBONES
     losses: tuple[str, ...] = tuple(LOSSES)
     margins: tuple[float, ...] = MARGINS
 
