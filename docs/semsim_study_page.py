@@ -9,8 +9,9 @@ from page_tables import table, value
 from semsim_study_short import SHARES, short
 
 from glasshouse import data
+from glasshouse.reports.correlation import MANY, too_narrow
 from glasshouse.reports.semsim import ABLATED, ablation_remarks, ablation_rows
-from glasshouse.semsim.backbones import FRESH, PRETRAINED
+from glasshouse.semsim.backbones import BACKBONES
 from glasshouse.studies.ablation import SIZES
 from glasshouse.studies.judgements import TESTERS
 from glasshouse.studies.learned import LEARNED, enough_for
@@ -164,13 +165,21 @@ def agreement(test: dict) -> list[str]:
         f"They are of {test['tested_originals']} originals.",
         *([f"{learned} more model points are left out: those networks had not learned."] if learned else []),
         f"SemSim learned from {test['trained_guesses']} guesses of {test['trained_originals']} originals.",
-        *([f"{found['trainings']} trainings stand behind the points."] if "trainings" in found else []),
+        *trained(found),
         f"Votes resolve {found['resolved_pairs']} of {found['pairs']} pairs of models.",
         *agreed(found),
         *([] if found["ceiling"] is None else [f"Half of the judges against the others: tau {found['ceiling']:.3f}."]),
         *(f"Without {name}: {why}." for name, why in test["missing"].items()),
     ]
     return [head, "", " ".join(facts), "", *table(AGREEMENT, rows), ""]
+
+
+def trained(found: dict) -> list[str]:
+    """How many trainings stand behind the points, where that was counted."""
+    if "trainings" not in found:
+        return []
+    few = f" {too_narrow()}" if found["trainings"] < MANY else ""
+    return [f"{found['trainings']} trainings stand behind the points.{few}"]
 
 
 def agreed(found: dict) -> list[str]:
@@ -235,7 +244,7 @@ def untried(rows: list[dict]) -> list[str]:
     if not rows:
         return ["figures 7 and 9: nothing was ablated"]
     tried = {row["value"] for row in rows}
-    left = [str(one) for one in (*SIZES, *FRESH, *PRETRAINED) if str(one) not in tried]
+    left = [str(one) for one in (0, *SIZES, *BACKBONES) if str(one) not in tried]
     return [f"figures 7 and 9: {', '.join(left)}"] if left else []
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from glasshouse import cli
 from glasshouse.cli.main import app
-from glasshouse.errors import GlasshouseError
+from glasshouse.errors import DataError, GlasshouseError
 from glasshouse.semsim.files import SHIPPED, digest
 from glasshouse.studies import judging, teaching
 from glasshouse.studies.pictures import to_pixels, to_png
@@ -152,6 +152,36 @@ def test_an_ablation_that_is_cut_short_keeps_what_it_found(studies, tmp_path, mo
     with pytest.raises(OSError, match="power cut"):
         invoke("ablate", *studies, "--epochs", 1, *tried)
     assert len(json.loads((tmp_path / "ablation.json").read_text())["rows"]) == 1
+
+
+def test_an_evaluation_that_is_cut_short_keeps_what_it_found_and_is_not_overwritten(studies, tmp_path, monkeypatch):
+    learn, lessons = Lesson.learn, []
+
+    def interrupted(self, some, *given):
+        lessons.append(self)
+        if len(lessons) > 1:
+            raise OSError("power cut")
+        return learn(self, some, *given)
+
+    monkeypatch.setattr(Lesson, "learn", interrupted)
+    words = ("evaluate", *studies, "--backbone", "lenet", "--epochs", 1, "--axes", "data set", "--metrics", "psnr")
+    with pytest.raises(OSError, match="power cut"):
+        invoke(*words, "--out", tmp_path)
+    kept = (tmp_path / "evaluation.json").read_text()
+    assert [test["left_out"] for test in json.loads(kept)["tests"]] == ["first.npz"]
+    with pytest.raises(GlasshouseError, match="is there already"):
+        invoke(*words, "--out", tmp_path)
+    assert len(lessons) == 2  # it was refused before anything was trained
+    assert (tmp_path / "evaluation.json").read_text() == kept
+
+
+def test_an_evaluation_without_any_test_is_an_error(studies, monkeypatch):
+    def hopeless(self, some, *given):
+        raise DataError("The votes are one-sided.")
+
+    monkeypatch.setattr(Lesson, "learn", hopeless)
+    with pytest.raises(DataError, match=r"No test could be made\. first\.npz: The votes are one-sided\."):
+        invoke("evaluate", *studies, "--axes", "data set", "--metrics", "psnr")
 
 
 def test_judge_tells_what_judges_can_do(studies, monkeypatch):

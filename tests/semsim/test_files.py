@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from glasshouse.errors import WeightsError
+from glasshouse.metrics.semsim import SemSim
 from glasshouse.semsim import Embedding, Perceptual, files, load, notes, save
 
 
@@ -42,6 +43,17 @@ def test_nothing_is_overwritten(tmp_path):
     with pytest.raises(WeightsError, match="is there already"):
         save(Perceptual(64), tmp_path / "own.safetensors")
     assert (tmp_path / "own.safetensors").read_bytes() == b"precious"
+
+
+def test_a_network_that_was_trained_anew_under_one_name_is_another(tmp_path, photos):
+    file, values = tmp_path / "own.safetensors", []
+    for seed in (0, 1):
+        file.unlink(missing_ok=True)
+        save(Embedding("lenet:spread=0.1", 32, seed=seed), file)
+        metric = SemSim(file=str(file))
+        values.append((metric.edition, metric(photos, photos.flip(0)).tolist()))
+    assert values[0][0] != values[1][0]
+    assert values[0][1] != values[1][1]
 
 
 def test_refused(tmp_path):

@@ -103,6 +103,14 @@ def test_networks_that_have_not_learned_are_nobodys_targets(studies):
     assert len(evaluation.learned(testing).guesses) == len(testing.guesses)  # of which nobody knows
 
 
+def test_where_no_network_has_learned_nothing_is_trained(studies, monkeypatch):
+    teaching, testing = panels(studies)
+    monkeypatch.setattr(Lesson, "learn", lambda *given: pytest.fail("it was trained"))
+    monkeypatch.setattr(evaluation, "learned", lambda judgements: judgements.only(lambda guess: False))
+    test = evaluation.without(teaching, testing, "data set", "first.npz", Lesson())
+    assert (test.found, test.failed) == (None, "No network here has learned enough to be anybody's target.")
+
+
 def test_people_may_test_what_classifiers_taught(studies, tmp_path):
     own = make_study(tmp_path / "own", dataset="third.npz", first=80)
     vote(own, ("one", "two", "three"), kind="human")

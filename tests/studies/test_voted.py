@@ -18,7 +18,7 @@ from glasshouse.metrics.features import FeatureMetric
 from glasshouse.store import DATABASE_FILE, Location, Store, Vote, Votes
 from glasshouse.studies import correlation, voted
 from glasshouse.studies.judgements import read
-from glasshouse.studies.voted import Sets, by_testers, correlate, judged_by
+from glasshouse.studies.voted import Sets, _part, by_testers, correlate, judged_by, label, labels_of, tells
 from glasshouse.votes.bundle import Voter, enrol
 from glasshouse.votes.items import Questions, prepare
 
@@ -58,6 +58,33 @@ def test_people_are_asked_first_and_the_shipped_semsim_is_beside(by_people, monk
     assert semsim.tau.mean < -0.5
     with pytest.raises(DataError, match="recognised equally often"):
         correlate([by_people], judges="classifier")
+
+
+def test_networks_behind_one_condition_are_models_of_their_own(by_people):
+    """Audits of several weights, each a study, spell their conditions alike."""
+    seen = read([by_people], "human")
+    conditions = len(set(labels_of(seen)))
+    guesses = [
+        dataclasses.replace(guess, facts={**guess.facts, "weights": f"{guess.owner % 2}"}) for guess in seen.guesses
+    ]
+    found = labels_of(dataclasses.replace(seen, guesses=tuple(guesses)))
+    assert len(set(found)) == 2 * conditions
+    assert all(name.endswith(('/ weights "0"', '/ weights "1"')) for name in found)
+    assert labels_of(seen) == [label(seen, guess) for guess in seen.guesses]
+
+
+def test_a_perfect_reconstruction_is_the_reason_that_is_given(by_people):
+    seen = read([by_people], "human")
+    people, missing = judged_by(seen, "mean"), {}
+    column = np.linspace(1, 2, len(seen.guesses))
+    assert tells("psnr", column, people, missing)
+    column[3] = np.inf
+    assert not tells("psnr", column, people, missing)
+    assert missing["psnr"] == "infinite, for a reconstruction equals its original"
+
+
+def test_the_test_part_is_meant_where_no_part_is_named():
+    assert _part("cifar100:size=32") == _part("cifar100:split=test") != _part("cifar100:split=train,size=32")
 
 
 def test_classifiers_that_teach_test_nothing(studies):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -42,13 +43,17 @@ def evaluate(
     """Train without each data set, attack and model in turn, and test on what was left out."""
     from glasshouse import checks
     from glasshouse.cli.screen import counting
-    from glasshouse.reports.semsim import EVALUATED, evaluation_remarks, evaluation_rows, write_evaluation
+    from glasshouse.errors import DataError
+    from glasshouse.reports.semsim import EVALUATED, EVALUATION, evaluation_remarks, evaluation_rows, write_evaluation
+    from glasshouse.semsim.files import refuse_taken
     from glasshouse.studies import evaluation
     from glasshouse.studies.voted import METRICS
 
     chosen = listed(axes) or tuple(evaluation.AXES)
     for axis in chosen:
         checks.one_of("axes", axis, tuple(evaluation.AXES))
+    if out is not None:
+        refuse_taken(out / EVALUATION)
     lesson = _lesson(backbone, preset, loss, epochs, seed)
     beside = METRICS if metrics is None else listed(metrics)
     with counting("evaluating", "trainings") as advance:
@@ -60,14 +65,15 @@ def evaluate(
             metrics=beside,
             judges=kind(judges),
             progress=advance,
+            keep=(lambda found: None) if out is None else partial(write_evaluation, folder=out),
         )
-    if out is not None:
-        write_evaluation(found, out)
     if as_json:
         print(json.dumps(found.to_json(), indent=1, allow_nan=False))
     else:
         title = f"Taught by {found.teachers}; tested by {found.testers} (95 % intervals)"
         _show(title, EVALUATED, evaluation_rows(found), evaluation_remarks(found))
+    if all(test.found is None for test in found.tests):
+        raise DataError(f"No test could be made. {found.tests[0].left_out}: {found.tests[0].failed}")
 
 
 def ablate(
@@ -89,9 +95,12 @@ def ablate(
     """Try training sizes, backbones, losses and margins, each tested on a data set that was left out."""
     from glasshouse.cli.screen import counting
     from glasshouse.files import write_atomic
-    from glasshouse.reports.semsim import ABLATED, ablation_remarks, ablation_rows, draw_ablation
+    from glasshouse.reports.semsim import ABLATED, ABLATION, ablation_remarks, ablation_rows, draw_ablation
+    from glasshouse.semsim.files import refuse_taken
     from glasshouse.studies import ablation
 
+    if out is not None:
+        refuse_taken(out / ABLATION)
     usual = ablation.Ranges()
     ranges = ablation.Ranges(
         sizes=usual.sizes if sizes is None else _numbers("sizes", sizes, int, "whole numbers"),
@@ -108,7 +117,7 @@ def ablate(
             rows.append(one.to_json())
             text = json.dumps({"schema": ablation.SCHEMA, "rows": rows}, indent=1, allow_nan=False)
             if out is not None:  # what was found stays, whatever becomes of the next training
-                write_atomic(out / "ablation.json", text.encode())
+                write_atomic(out / ABLATION, text.encode())
     if out is not None:
         write_atomic(out / "ablation.png", draw_ablation(rows))
     if as_json:

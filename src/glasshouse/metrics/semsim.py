@@ -50,7 +50,7 @@ class SemSim(Metric):
     @property
     def network(self) -> Network:
         """The network that looks."""
-        return shipped() if self.file is None else _own(self.file)
+        return shipped() if self.file is None else _own(self.file, digest(self.path))
 
     def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
         """Return (N,) values."""
@@ -66,5 +66,6 @@ def recognised(truth: Tensor, guess: Tensor, *, file: str | None = None) -> Tens
 
 
 @lru_cache(maxsize=2)
-def _own(file: str) -> Network:
+def _own(file: str, content: str) -> Network:
+    """The network in a file, as long as its content stays."""
     return load(Path(file))

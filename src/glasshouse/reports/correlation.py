@@ -66,6 +66,14 @@ def model_cells(found: Correlation) -> list[list[str]]:
     return [[model, number(one)] for model, one in zip(seen.models, seen.intervals, strict=True)]
 
 
+def too_narrow() -> str:
+    """What is said of intervals over few models."""
+    return (
+        f"Intervals of rho and tau over fewer than {MANY} models, of which checkpoints of one training are one, are "
+        "too narrow: rank more of them."
+    )
+
+
 def remarks(found: Correlation, whose: str = "people") -> list[str]:
     """What people (or classifiers) themselves can do, and on what all of it rests, one sentence each."""
     resolved, pairs = found.recognition.pairs
@@ -77,10 +85,7 @@ def remarks(found: Correlation, whose: str = "people") -> list[str]:
         "leaves out 0).",
     ]
     if found.trainings < MANY:
-        lines.append(
-            f"Intervals of rho and tau over fewer than {MANY} models, of which checkpoints of one training are one, "
-            "are too narrow: rank more of them."
-        )
+        lines.append(too_narrow())
     if people.tau is not None:
         lines.append(
             f"{CEILINGS[whose]}: half of the annotators against the others, over {people.splits} splits: "

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import Array, mean_interval
-from glasshouse.reports.correlation import number, write_figures
+from glasshouse.reports.correlation import MANY, number, too_narrow, write_figures
 from glasshouse.reports.drawing import png
 from glasshouse.studies.evaluation import Evaluation
 from glasshouse.studies.ordering import Contradiction, Ordering
@@ -21,6 +21,7 @@ from glasshouse.types import JSON
 
 EVALUATED = ("left out", "metric", "rho", "tau", "AUC within original", "AUC within model", "resolved pairs")
 ABLATED = ("changed", "value", "originals", "rho", "tau", "AUC within original")
+EVALUATION, ABLATION = "evaluation.json", "ablation.json"
 BINS = 10
 FEWEST = 5  # originals in a bin; of fewer a share says little
 
@@ -188,17 +189,27 @@ def evaluation_rows(found: Evaluation) -> list[list[str]]:
 
 
 def evaluation_remarks(found: Evaluation) -> list[str]:
-    """Why tests have no line of their own."""
-    return [f"{test.axis} {test.left_out}: {test.failed}" for test in found.tests if test.found is None]
+    """Of each test: why there is none, what is missing in it, and on how little it rests."""
+    lines = []
+    for test in found.tests:
+        name = f"{test.axis} {test.left_out}"
+        if test.found is None:
+            lines.append(f"{name}: {test.failed}")
+        lines += [f"{name}, without {metric}: {why}." for metric, why in test.missing.items()]
+        if test.unlearned:
+            lines.append(f"{name}, without {test.unlearned} models whose networks have not learned.")
+        if test.found is not None and test.found.trainings < MANY:
+            lines.append(f"{name}: {too_narrow()}")
+    return lines
 
 
 def write_evaluation(found: Evaluation, folder: Path) -> None:
-    """Write evaluation.json, the pictures of every test, and a few originals in the order of two metrics."""
-    write_atomic(folder / "evaluation.json", json.dumps(found.to_json(), indent=1, allow_nan=False).encode())
+    """Write evaluation.json, the pictures of the last test, and a few originals in the order of two metrics."""
+    write_atomic(folder / EVALUATION, json.dumps(found.to_json(), indent=1, allow_nan=False).encode())
     whose = "people" if found.testers.startswith("human") else "classifiers"
-    for test in found.tests:
-        if test.found is not None:
-            room = folder / re.sub(r"[^0-9A-Za-z_.-]+", "-", f"{test.axis} {test.left_out}")
-            write_figures(test.found, room, whose)
-            for place, shown in enumerate(test.orderings):
-                write_atomic(room / f"order-{place}.png", draw_order(shown))
+    test = found.tests[-1]
+    if test.found is not None:
+        room = folder / re.sub(r"[^0-9A-Za-z_.-]+", "-", f"{test.axis} {test.left_out}")
+        write_figures(test.found, room, whose)
+        for place, shown in enumerate(test.orderings):
+            write_atomic(room / f"order-{place}.png", draw_order(shown))

@@ -66,11 +66,16 @@ def notes(file: Path) -> dict[str, str]:
         return {name: text for name, text in (opened.metadata() or {}).items() if name != "glasshouse"}
 
 
-@lru_cache(maxsize=4)
 def digest(file: Path) -> str:
     """A hash of a file's content, which tells networks apart."""
     if not file.is_file():
         raise WeightsError(f"There is no SemSim file {file}: train one with 'glasshouse semsim train'.")
+    state = file.stat()
+    return _digest(file, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=4)
+def _digest(file: Path, changed: int, size: int) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
 
 

@@ -79,7 +79,7 @@ class Ablated:
         row |= {"left_out": self.test.left_out, "testers": self.testers, "originals": self.shown}
         for name in ("rho", "tau", "auc_within_original"):
             row |= flat(name, None if metric is None else getattr(metric, name))
-        return row | {"failed": self.test.failed or (collapsed and f"SemSim is {collapsed}")}
+        return row | {"failed": f"SemSim is {collapsed}" if collapsed else self.test.failed}
 
 
 def ablate(

@@ -8,7 +8,7 @@ Networks that have not learned are nobody's targets, so that reconstructions thr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -123,10 +123,12 @@ def evaluate(
     judge: str = "mean",
     judges: Kind | None = None,
     progress: RunProgress = lambda done, total: None,
+    keep: Callable[[Evaluation], None] = lambda found: None,
 ) -> Evaluation:
     """Train without each data set, attack and model of some studies in turn, and test on what was left out.
 
-    ``lessons`` are further studies to learn from, but for what is left out; ``judges`` are those who test.
+    ``lessons`` are further studies to learn from, but for what is left out; ``judges`` are those who test. ``keep`` is
+    given what was found after every test.
     """
     for name in metrics:
         create(name)  # one that is not there is said before anything is trained
@@ -134,13 +136,15 @@ def evaluate(
     splits = [(axis, value) for axis in axes for value in _values(testing, axis) if _others(teaching, axis, value)]
     if not splits:
         raise DataError("There is one data set, one attack and one model only: nothing can be left out; add studies.")
-    tests = []
+    found = Evaluation(whose(teaching), whose(testing), judge, ())
     with one_thread():
         for number, (axis, value) in enumerate(splits):
             progress(number, len(splits))
-            tests.append(without(teaching, testing, axis, value, lesson, metrics, judge))
+            test = without(teaching, testing, axis, value, lesson, metrics, judge)
+            found = replace(found, tests=(*found.tests, test))
+            keep(found)
     progress(len(splits), len(splits))
-    return Evaluation(whose(teaching), whose(testing), judge, tuple(tests))
+    return found
 
 
 def without(
@@ -162,6 +166,8 @@ def without(
     amounts = len(rest.originals), len(rest.guesses), _models(every) - _models(left), len(left.originals)
     missing: dict[str, str] = {}
     try:
+        if not left.guesses:
+            raise DataError("No network here has learned enough to be anybody's target.")
         network, _ = lesson.learn(rest)
         people = judged_by(left, judge)
         ours = {"semsim": distances(network, left)}
@@ -173,6 +179,8 @@ def without(
                 ours[CLASSIFIER] = shares
         values = columns(left, people, metrics, missing)
         values |= {name: column for name, column in ours.items() if tells(name, column, people, missing)}
+        if not values:
+            raise DataError(f"No metric has a value: {'; '.join(f'{name} is {why}' for name, why in missing.items())}.")
         leaks = {name: create(name).leaks_when for name in metrics if name in values}
         found = correlation(
             people, values, source=f"{axis} {value}", judge=judge, images=len(left.guesses), leaks=leaks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +32,7 @@ from glasshouse.types import JSON
 from glasshouse.votes.judged import JUDGES, Judged
 
 METRICS = ("mse", "psnr", "ssim", "lpips", "fid", "kid")
+APART = ("weights", "labels", "conditions")  # facts of a case that its condition does not name
 FEWEST_IMAGES = 10  # of a model, for a metric of sets
 
 
@@ -108,9 +111,9 @@ def _familiar(judgements: Judgements, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _part(dataset: str) -> tuple[str, ...]:
-    """Which images a data set's SPEC means, however it shows them: its name and, where it says so, its part."""
+    """Which images a data set's SPEC means, however it shows them: its name and its part, the test part by default."""
     name, _, settings = dataset.partition(":")
-    return name, *(one for one in settings.split(",") if one.startswith("split="))
+    return name, *([one for one in settings.split(",") if one.startswith("split=")] or ["split=test"])
 
 
 def by_testers(studies: Sequence[Path], kind: Kind, *, forced: bool = False) -> Judgements:
@@ -133,7 +136,7 @@ def judged_by(judgements: Judgements, judge: str) -> Judged:
     for row, guess in enumerate(judgements.guesses):
         for name, hit in guess.hits.items():
             hits[row, voters[name]] = hit
-    labels = [label(judgements, guess) for guess in judgements.guesses]
+    labels = labels_of(judgements)
     models = {one: number for number, one in enumerate(dict.fromkeys(labels))}
     training = {one: guess.training or one for one, guess in zip(labels, judgements.guesses, strict=True)}
     runs = {one: number for number, one in enumerate(dict.fromkeys(training.values()))}
@@ -151,6 +154,18 @@ def judged_by(judgements: Judgements, judge: str) -> Judged:
 def label(judgements: Judgements, guess: Guess) -> str:
     """What is ranked: a condition of a data set."""
     return f"{judgements.dataset_of(guess)}: {guess.condition}"
+
+
+def labels_of(judgements: Judgements) -> list[str]:
+    """What is ranked, for each guess; where one condition stands for several networks or threats, with what differs."""
+    named = [label(judgements, guess) for guess in judgements.guesses]
+    apart = [{fact: json.dumps(guess.facts.get(fact)) for fact in APART} for guess in judgements.guesses]
+    seen = {(name, *one) for name, facts in zip(named, apart, strict=True) for one in facts.items()}
+    ways = Counter((name, fact) for name, fact, _ in seen)
+    return [
+        " / ".join([name, *(f"{fact} {value}" for fact, value in facts.items() if ways[name, fact] > 1)])
+        for name, facts in zip(named, apart, strict=True)
+    ]
 
 
 def columns(
@@ -182,7 +197,9 @@ def columns(
 
 def tells(name: str, column: Array, people: Judged, missing: dict[str, str]) -> bool:
     """Whether a metric differs between models at all; one that does not cannot be held against votes."""
-    if not np.isfinite(column).all():
+    if np.isposinf(column).any():
+        missing[name] = "infinite, for a reconstruction equals its original"
+    elif not np.isfinite(column).all():
         missing[name] = "not defined for some of the images, or some of the models have too few"
     elif np.ptp(people.per_model(column)) <= 1e-9:
         missing[name] = "the same for every model"
