@@ -2,9 +2,9 @@
 
 python docs/generate_semsim_study.py EVALUATION_DIR... STUDY...; without arguments only the page is written. Directories
 that hold evaluation.json or ablation.json (``glasshouse semsim evaluate --out`` and ``ablate --out``) are evaluations,
-the others studies of the presets ``semsim``, ``semsim_gradattack``, ``semsim_dlg`` and ``semsim_cafe``. Both may be
-unfinished, and cover some data sets, attacks or variants only: what is kept of others stays, and the page says what is
-missing.
+the others studies of the presets ``semsim``, ``semsim_gradattack``, ``semsim_dlg`` and ``semsim_cafe``, or, where they
+attack training parts, pilots of these. All may be unfinished, and cover some data sets, attacks or variants only: what
+is kept of others stays, and the page says what is missing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 
 from generate_semsim import differences
 from semsim_study_page import DATASETS, FOLDER, PICTURE, page
+from semsim_study_pilots import is_pilot
+from semsim_study_pilots import rows as piloted
 
 from glasshouse import data
 from glasshouse.errors import DataError
@@ -49,12 +51,16 @@ NAMED = {
     "recognised": subject,
     "tests": itemgetter("axis", "left_out"),
     "ablation": itemgetter("panel", "value"),
+    "pilots": itemgetter("dataset", "model", "attack"),
 }
 
 
 def export(evaluations: list[Path], studies: list[Path]) -> None:
     """Keep what was found: shares and correlations, no vote and no image but for the thumbnails of pictures."""
+    pilots = [study for study in studies if is_pilot(study)]
+    studies = [study for study in studies if study not in pilots]
     found = {
+        "pilots": [row for study in pilots for row in piloted(study)],
         "targets": [row for study in studies for row in targets(study)],
         "recognised": [row for study in studies for row in recognised(study)],
         "tests": [one for folder in evaluations for one in _tests(folder)],

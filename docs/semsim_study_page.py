@@ -6,6 +6,7 @@ import statistics
 from pathlib import Path
 
 from page_tables import table, value
+from semsim_study_pilots import section as pilots
 from semsim_study_short import SHARES, short
 
 from glasshouse import data
@@ -65,16 +66,15 @@ TARGETS = (
     f"right {LEARNED} times as often as chance; the column *enough* counts those checkpoints."
 )
 DEVIATIONS = (
-    "Deviations from the paper: 32 px, small networks, few images and steps; ORL faces for CelebA; DLG needs a smooth "
-    "network and CAFE one that is cut over workers, so that each attacks fourteen variants of its own. The attack with"
-    " steps that shrink, and the settings of GradAttack, come from a pilot on three test portraits of the ORL faces, "
-    "by how much of them could be seen; some of the three may be among the attacked. Half as many steps as there "
-    "showed nearly as much of five images of Caltech-101 that nobody attacked later; on CIFAR-100 half of these again "
-    "showed as much of ten of its training images, by the lineups that test here, and that is what the networks of "
-    "2026-11-19 were attacked with. Epochs were chosen by accuracies alone, but those of the ORL faces by the pilot; "
-    "what is not attacked is behind networks that had not learned. Of Stanford Dogs all 120 breeds are told apart, "
-    "since of ten it would take more than half of the test images to count as learned; epochs and rate were chosen by "
-    "accuracies alone, and the attack is that on Caltech-101."
+    "Deviations from the paper: 32 px, small networks, few images and steps; ORL faces for CelebA; DLG needs a smooth"
+    " network and CAFE one that is cut over workers, so that each attacks fourteen variants of its own. The attack "
+    "with steps that shrink, and the settings of GradAttack, come from a pilot on three test portraits of the ORL "
+    "faces, by how much of them could be seen; some of the three may be among the attacked. Half as many steps as "
+    "there showed nearly as much of five images of Caltech-101 that nobody attacked later; pilots (below) say why "
+    "CIFAR-100 has half of these again. Epochs were chosen by accuracies alone, but those of the ORL faces by the "
+    "pilot; what is not attacked is behind networks that had not learned. Of Stanford Dogs all 120 breeds are told "
+    "apart, since of ten it would take more than half of the test images to count as learned; epochs and rate were "
+    "chosen by accuracies alone, and the attack is that on Caltech-101."
 )
 SEEN = (
     "How often a testing judge recognises a reconstruction through a network that has learned enough: what metrics are "
@@ -297,6 +297,7 @@ def page(found: dict) -> str:
     lines = [
         *introduction(found),
         *("## What was attacked", "", TARGETS, "", *table(TRAINED, learned(found["targets"])), "", DEVIATIONS, ""),
+        *pilots(found.get("pilots", [])),
         *("## What judges recognised", "", SEEN, "", *table(RECOGNISED, shown(found["recognised"])), ""),
     ]
     lines += before(found.get("before"))

@@ -27,10 +27,10 @@ def laptop() -> Grid:
     Learning rate, epochs and attack were chosen by looking at reconstructions of a few images, so that some can be
     recognised and some cannot, and by accuracies. High rates leave little to see; Adam on derivatives instead of their
     signs shows shapes where signs leave noise, and steps that shrink turned stripes into faces; of Caltech-101 400 of
-    them showed nearly as much as 800. There and of faces the first checkpoints show more than later ones, of CIFAR-100
-    less; which networks have learned differs, too: look at the accuracies before attacking. Dogs keep all breeds: of
-    twenty there would be two hundred images to learn from. Faces stay grey: in colour an attacker has three times as
-    much to guess.
+    them showed nearly as much as 800, of CIFAR-100 200 are enough. Of Caltech-101 and of faces the first checkpoints
+    show more than later ones, of CIFAR-100 less; which networks have learned differs, too: look at the accuracies
+    before attacking. Dogs keep all breeds: of twenty there would be two hundred images to learn from. Faces stay grey:
+    in colour an attacker has three times as much to guess.
     """
     return Grid(
         title="SemSim, laptop scale",
