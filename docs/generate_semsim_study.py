@@ -88,7 +88,7 @@ def merged(held: dict, found: dict) -> dict:
     # variants that others tested, or on other pictures, do not compare
     kept["ablation"] = [row for row in kept["ablation"] if not tried or (row["left_out"], row["testers"]) in tried]
     rows = {
-        part: list({tuple(map(str, named(row))): row for row in [*kept[part], *found[part]]}.values())
+        part: list({tuple(map(str, named(row))): row for row in [*kept[part], *found.get(part, ())]}.values())
         for part, named in NAMED.items()
     }
     return rows | {"before": held.get("before")}  # what judges of an older make found

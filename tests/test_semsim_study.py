@@ -95,7 +95,7 @@ def test_the_answer_comes_first(pages):
 
 def test_variants_that_were_not_tried_are_named(pages):
     page = pages.page(study(outcome("cifar100", 60)) | {"ablation": [tried(1, -0.1)]})
-    assert "- figures 7 and 9: 50, 100, 200, 400, 800, lenet" in page
+    assert "- figures 7 and 9: 0, 50, 100, 200, 400, 800, lenet" in page
 
 
 def test_targets_and_shares_are_held_against_what_was_asked(pages):
@@ -129,6 +129,17 @@ def test_parts_of_the_study_add_up(pages):
     assert "| margin | 2 | 9 | -0.200 [-0.200, -0.200] |" in pages.page(whole)
     others = study() | {"ablation": [tried(1, -0.4) | {"testers": "classifier: three"}]}
     assert [row["tau"] for row in merged(whole, others)["ablation"]] == [-0.4]  # other judges do not compare
+
+
+def test_pilots_stand_in_the_order_of_their_steps(pages):
+    rows = [
+        {"dataset": "cifar100:split=train", "model": "resnet20", "attack": f"invgrad:steps={steps}", "originals": 21}
+        | {"judges": "classifier: two", "share": share}
+        for steps, share in ((100, 0.5), (50, 0.126))
+    ]
+    assert "Pilots" not in pages.page(study(outcome("cifar100", 60)))
+    page = pages.page(study(outcome("cifar100", 60)) | {"pilots": rows})
+    assert page.index("steps=50` | 21 | 13% |") < page.index("steps=100` | 21 | 50% |")
 
 
 def test_judges_that_agree_on_nothing_or_tell_nothing_apart_are_called_so(pages):
