@@ -132,6 +132,21 @@ def test_it_asks_for_the_images_of_the_client_that_trains(private, local_grid):
     assert asked == [0]
 
 
+@pytest.mark.parametrize("block", [True, False])
+def test_functions_of_the_app_that_fail_are_treated_alike(block, private, local_grid, caplog):
+    def lost(context):
+        raise KeyError("patient 7")
+
+    for images in (lost, lambda _: torch.rand(1, 1, 9, 9)):  # the second are not what the network takes
+        mod = audit_mod(make_model, images, learning_rate=LR, attack="fc_inversion", block=block)
+        with caplog.at_level(logging.WARNING, "glasshouse"):
+            reply = ask(somebodys_app(private, [mod]), local_grid)
+        assert "What this update shows cannot be told" in caplog.text
+        assert reply.has_error() is block
+        assert not block or "patient" not in reply.error.reason
+        caplog.clear()
+
+
 def test_likeness_is_the_correlation_of_pixels(rng):
     guesses, images = torch.rand(3, 1, 5, 5, generator=rng), torch.rand(4, 1, 5, 5, generator=rng)
     found = likeness(guesses, images)

@@ -63,6 +63,11 @@ class Participant:
         """On what it shares."""
         return Terms(self.plan.secure_aggregation, self.plan.secure_range, self.most_images)
 
+    def refuse_late(self, message: Message) -> None:
+        """Leave the worker to those who are waited for, when this answer is not any more."""
+        if time.time() > message.metadata.created_at + self.patience:
+            raise SettingError("Nobody waits for this answer any more.")
+
     def holding(self, config: Mapping[str, object]) -> Holding:
         """The client's images, under the federation's class names."""
         names = config.get(CLASS_NAMES)
@@ -99,6 +104,7 @@ def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
     def answer(message: Message, context: Context) -> Message:
         """Say who this is and how many images it has, having looked whether training can work."""
         one = introduce(context)
+        one.refuse_late(message)
         holding = one.holding(message.content.config_records[CONFIG])
         refuse_single(network(one.plan, holding.spec), holding)
         metrics = MetricRecord({CLIENT: one.member.number, EXAMPLES: len(holding)})
@@ -108,8 +114,7 @@ def client_app(introduce: Introduce, *, mods: Sequence[Mod] = ()) -> ClientApp:
     def train(message: Message, context: Context) -> Message:
         """Train for one round."""
         one = introduce(context)
-        if time.time() > message.metadata.created_at + one.patience:
-            raise SettingError("Nobody waits for this answer any more.")  # the worker is free for who is waited for
+        one.refuse_late(message)
         config = message.content.config_records[CONFIG]
         received = from_record(message.content.array_records[ARRAYS])
         number = round_number(config)

@@ -59,9 +59,12 @@ def audit_mod(
     answers with its private images (N, C, H, W) in [0, 1], of which the attack is told nothing; ``learning_rate`` and
     ``local_steps`` say how the client trains. Where a reconstruction correlates with an image by ``threshold`` or
     more, the mod warns, or with ``block`` raises, so that the server gets an error instead of the update. ``tell``
-    hears of every finding. What cannot be audited is treated alike: a warning, or with ``block`` no update. A low
+    hears of every finding. What cannot be audited, whatever goes wrong, is treated alike: a warning, or with ``block``
+    no update. A low
     likeness says that this quick attack failed, not that the update is safe.
     """
+    from glasshouse.federated.messages import BROKEN
+
     checks.between("threshold", threshold, -1, 1)
     checks.at_least("learning_rate", learning_rate, 1e-12)
     checks.at_least("local_steps", local_steps, 1)
@@ -77,7 +80,7 @@ def audit_mod(
             return reply
         try:
             finding = audited(content, reply.content, context)
-        except GlasshouseError as error:
+        except (GlasshouseError, *BROKEN) as error:  # the app's own functions and network may raise anything
             _object(f"What this update shows cannot be told: {error}", block=block)
             return reply
         if tell is not None:

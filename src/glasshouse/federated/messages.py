@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ FIRST = "first-round"  # how many rounds earlier runs finished
 EXAMPLES = "num-examples"  # Flower weights clients by it
 CLIENT = "client"
 LOSS = "loss"
+
+#: How Flower begins the reason where Ray lost a client's worker; what a client itself raised is a RayTaskError.
+WORKER_DIED = re.compile(r"<class 'ray\.exceptions\.(?!RayTaskError)")
 
 #: What Flower raises where an array is not one.
 BROKEN = (ValueError, TypeError, KeyError, EOFError, OSError, RuntimeError, MemoryError, ArithmeticError)
@@ -134,9 +138,9 @@ def _metrics(reply: Message, keys: set[str]) -> MetricRecord:
 
 
 def reason(reply: Message) -> str:
-    """Why a reply is an error, in one line, without what Flower wrapped around it."""
+    """Why a reply is an error, in one line, without what Flower and Ray wrapped around it."""
     given = (reply.error.reason or "").replace("\\n", "\n")
-    if "ray.exceptions." in given:
+    if WORKER_DIED.match(given):
         return "its worker died twice in a row: too little memory?"
     text = given.rpartition("Message: ")[2].strip("'>\n ")
     return " ".join(text.split()) or f"Flower error {reply.error.code}"

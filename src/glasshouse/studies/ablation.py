@@ -68,7 +68,7 @@ class Ablated:
     @property
     def shown(self) -> int:
         """How many originals the network learned from."""
-        return self.test.originals if self.variant.originals is None else self.variant.originals
+        return 0 if self.variant.originals == 0 else self.test.originals
 
     def to_json(self) -> JSON:
         """Flat, with ``_low`` and ``_high`` beside each value; null where there is none, and ``failed`` says why."""
