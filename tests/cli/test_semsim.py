@@ -138,7 +138,7 @@ def test_what_is_asked_for_is_looked_at_before_the_first_training(studies, monke
             invoke(*words, *studies)
 
 
-def test_an_ablation_that_is_cut_short_keeps_what_it_found(studies, tmp_path, monkeypatch):
+def test_an_ablation_that_is_cut_short_keeps_what_it_found_and_goes_on(studies, tmp_path, monkeypatch):
     learn, lessons = Lesson.learn, []
 
     def interrupted(self, some):
@@ -148,10 +148,23 @@ def test_an_ablation_that_is_cut_short_keeps_what_it_found(studies, tmp_path, mo
         return learn(self, some)
 
     monkeypatch.setattr(Lesson, "learn", interrupted)
-    tried = ("--sizes", "", "--backbones", "lenet,lenet", "--losses", "", "--margins", "", "--out", tmp_path)
+    words = ("ablate", *studies, "--backbone", "lenet", "--sizes", "", "--backbones", "", "--losses", "rank,triplet")
+    words = (*words, "--margins", "", "--out", tmp_path)
+    kept = lambda: json.loads((tmp_path / "ablation.json").read_text())["rows"]  # noqa: E731
     with pytest.raises(OSError, match="power cut"):
-        invoke("ablate", *studies, "--epochs", 1, *tried)
-    assert len(json.loads((tmp_path / "ablation.json").read_text())["rows"]) == 1
+        invoke(*words, "--epochs", 1)
+    (first,) = kept()
+    with pytest.raises(GlasshouseError, match="of an ablation with other lesson: choose another --out"):
+        invoke(*words, "--epochs", 2)
+    monkeypatch.setattr(Lesson, "learn", learn)
+    invoke(*words, "--epochs", 1)
+    assert kept()[0] == first
+    assert [row["value"] for row in kept()] == ["rank", "triplet"]
+    monkeypatch.setattr(Lesson, "learn", lambda *anything: pytest.fail("it was trained again"))
+    assert "Tested on first.npz" in invoke(*words, "--epochs", 1).output
+    (tmp_path / "ablation.json").write_text("{}")
+    with pytest.raises(GlasshouseError, match="cannot be gone on with"):
+        invoke(*words, "--epochs", 1)
 
 
 def test_an_evaluation_that_is_cut_short_keeps_what_it_found_and_is_not_overwritten(studies, tmp_path, monkeypatch):

@@ -92,15 +92,17 @@ def ablate(
     out: Annotated[Path | None, typer.Option(help="directory for ablation.json and its picture")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try training sizes, backbones, losses and margins, each tested on a data set that was left out."""
+    """Try training sizes, backbones, losses and margins, each tested on a data set that was left out.
+
+    With --out the same command goes on where it was cut short, and one with other values adds to it.
+    """
+    from dataclasses import asdict
+
     from glasshouse.cli.screen import counting
     from glasshouse.files import write_atomic
     from glasshouse.reports.semsim import ABLATED, ABLATION, ablation_remarks, ablation_rows, draw_ablation
-    from glasshouse.semsim.files import refuse_taken
     from glasshouse.studies import ablation
 
-    if out is not None:
-        refuse_taken(out / ABLATION)
     usual = ablation.Ranges()
     ranges = ablation.Ranges(
         sizes=usual.sizes if sizes is None else _numbers("sizes", sizes, int, "whole numbers"),
@@ -109,25 +111,34 @@ def ablate(
         margins=usual.margins if margins is None else _numbers("margins", margins, float, "numbers"),
     )
     lesson = _lesson(backbone, preset, loss, epochs, seed)
-    rows: list[JSON] = []
+    places = {"studies": studies, "lessons": lessons or []}
+    asked: JSON = {name: [str(one.resolve()) for one in some] for name, some in places.items()}
+    asked |= {"leave out": leave_out, "lesson": json.loads(json.dumps(asdict(lesson)))}
+    rows = [] if out is None else ablation.rows_before(out / ABLATION, asked)
+    done = {(row["panel"], row["value"]) for row in rows}
     with counting("ablating", "trainings") as advance:
         for one in ablation.ablate(
-            studies, lesson, lessons=lessons or [], left_out=leave_out, ranges=ranges, progress=advance
+            studies, lesson, lessons=lessons or [], left_out=leave_out, ranges=ranges, done=done, progress=advance
         ):
             rows.append(one.to_json())
-            text = json.dumps({"schema": ablation.SCHEMA, "rows": rows}, indent=1, allow_nan=False)
             if out is not None:  # what was found stays, whatever becomes of the next training
-                write_atomic(out / ABLATION, text.encode())
+                write_atomic(out / ABLATION, _ablation(asked, rows).encode())
     if out is not None:
         write_atomic(out / "ablation.png", draw_ablation(rows))
     if as_json:
-        print(text)
+        print(_ablation(asked, rows))
     else:
         remarks = ablation_remarks(rows)
         there = max(row["originals"] for row in rows)
         if max(ranges.sizes, default=0) > there:
             remarks.append(f"Sizes above {there} were not tried: there are no more originals.")
-        _show(f"Tested on {one.test.left_out} (95 % intervals)", ABLATED, ablation_rows(rows), remarks)
+        _show(f"Tested on {rows[0]['left_out']} (95 % intervals)", ABLATED, ablation_rows(rows), remarks)
+
+
+def _ablation(asked: JSON, rows: Sequence[JSON]) -> str:
+    from glasshouse.studies.ablation import SCHEMA
+
+    return json.dumps({"schema": SCHEMA, "asked": asked, "rows": rows}, indent=1, allow_nan=False)
 
 
 def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, seed: int) -> Lesson:

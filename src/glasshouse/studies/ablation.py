@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from glasshouse import checks
-from glasshouse.errors import DataError, SettingError
+from glasshouse.errors import DataError, SettingError, StudyError
 from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.backbones import BACKBONES
 from glasshouse.semsim.fit import FEWEST
@@ -20,7 +21,7 @@ from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
 from glasshouse.types import JSON, flat
 
-SCHEMA = 1
+SCHEMA = 2  # the first did not say what was asked
 SIZES = (50, 100, 200, 400, 800)
 MOST = 10**6  # originals
 MARGINS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
@@ -89,9 +90,13 @@ def ablate(
     lessons: Sequence[Path] = (),
     left_out: str | None = None,
     ranges: Ranges | None = None,
+    done: Collection[tuple[str, str]] = (),
     progress: RunProgress = lambda done, total: None,
 ) -> Iterator[Ablated]:
-    """Train every variant without one data set, the first unless it is named, and test it there, one after another."""
+    """Train every variant without one data set, the first unless it is named, and test it there, one after another.
+
+    What is ``done``, by its panel and value, is left out.
+    """
     teaching, testing = panels(studies, lessons)
     known = sorted({AXES[AXIS](testing, guess) for guess in testing.guesses})
     target = left_out or known[0]
@@ -104,11 +109,30 @@ def ablate(
     work = list(variants(lesson, ranges or Ranges(), len(rest.originals)))
     for number, variant in enumerate(work):
         progress(number, len(work))
+        if (variant.panel, variant.value) in done:
+            continue
         some = _some(rest, variant.originals, lesson.recipe.seed)
         with one_thread():
             test = without(some, testing, AXIS, target, variant.lesson)
         yield Ablated(variant, test, whose(testing))
     progress(len(work), len(work))
+
+
+def rows_before(file: Path, asked: JSON) -> list[JSON]:
+    """The rows that an ablation which asked the same left when it was cut short; another's file is refused."""
+    if not file.exists():
+        return []
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        rows, other = list(kept["rows"]), kept["asked"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StudyError(
+            f"{file} cannot be gone on with ({error!r}): move it away, or choose another --out."
+        ) from error
+    if other != asked:
+        differs = ", ".join(name for name in asked if other.get(name) != asked[name])
+        raise StudyError(f"{file} is there already, of an ablation with other {differs}: choose another --out.")
+    return rows
 
 
 def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant]:
