@@ -44,6 +44,9 @@ def test_an_original_counts_once_in_a_bin():
     assert reliability(np.full(55, 0.5), judged, np.zeros(55, int)) == []
 
 
+SIZED = ((0, -0.4), (50, -0.5), (90, -0.9))  # originals, and tau after them
+
+
 def test_pictures_of_orders_and_ablations(rng):
     images = tuple(torch.rand(1, 8, 8, generator=rng) for _ in range(3))
     shown = Ordering(images[0], images, np.array([9.0, 12.0, 10.0]), np.array([0.5, 0.1, 0.3]), np.array([0, 1, 0]))
@@ -67,5 +70,11 @@ def test_pictures_of_orders_and_ablations(rng):
         ["loss", "triplet", "9", "n/a", "n/a", "n/a"],
     ]
     assert ablation_remarks(rows) == ["loss triplet: too few"]
+    sized = [rows[0] | {"panel": "training originals", "originals": some, "tau": tau} for some, tau in SIZED]
+    assert ablation_remarks(sized[:1]) == []
+    assert ablation_remarks(sized[:2])[0].endswith(
+        "after 50 originals -0.500: what the network is built of, not its lessons, ranks here."
+    )
+    assert ablation_remarks(sized)[0].endswith("after 90 originals -0.900: lessons changed how it ranks.")
     value, (below, above) = turned(rows[:1], "tau")
     assert (value - below, value, value + above) == (0.0, 0.4, 0.8)  # -tau, between minus its high and its low end

@@ -15,6 +15,7 @@ from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import Array, mean_interval
 from glasshouse.reports.correlation import MANY, number, too_narrow, write_figures
 from glasshouse.reports.drawing import png
+from glasshouse.studies.ablation import SIZES_PANEL
 from glasshouse.studies.evaluation import Evaluation
 from glasshouse.studies.ordering import Contradiction, Ordering
 from glasshouse.types import JSON
@@ -161,8 +162,20 @@ def ablation_rows(rows: Sequence[JSON]) -> list[list[str]]:
 
 
 def ablation_remarks(rows: Sequence[JSON]) -> list[str]:
-    """Why variants have no figures."""
-    return [f"{row['panel']} {row['value']}: {row['failed']}" for row in rows if row["failed"]]
+    """Why variants have no figures, and what lessons brought at all."""
+    return [f"{row['panel']} {row['value']}: {row['failed']}" for row in rows if row["failed"]] + _worth(rows)
+
+
+def _worth(rows: Sequence[JSON]) -> list[str]:
+    """Whether the lessons moved the ranking, where a network was also tested before any."""
+    sizes = [row for row in rows if row["panel"] == SIZES_PANEL and row["tau_low"] is not None]
+    if not sizes or sizes[0]["originals"] != 0 or len(sizes) == 1:
+        return []
+    before, after = sizes[0], sizes[-1]
+    inside = before["tau_low"] <= after["tau"] <= before["tau_high"]
+    owed = "what the network is built of, not its lessons, ranks here" if inside else "lessons changed how it ranks"
+    taught = f"after {after['originals']} originals {after['tau']:.3f}"
+    return [f"Before any lesson SemSim's tau is {before['tau']:.3f}, {taught}: {owed}."]
 
 
 def _cell(row: JSON, name: str) -> str:

@@ -22,6 +22,7 @@ from glasshouse.studies.semsim import Lesson, whose
 from glasshouse.types import JSON, flat
 
 SCHEMA = 2  # the first did not say what was asked
+SIZES_PANEL = "training originals"
 SIZES = (50, 100, 200, 400, 800)
 MOST = 10**6  # originals
 MARGINS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
@@ -138,9 +139,9 @@ def rows_before(file: Path, asked: JSON) -> list[JSON]:
 def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant]:
     """Each variant differs from the lesson in one thing; margins are those of the paper's loss."""
     if ranges.sizes:
-        yield Variant("training originals", "0", replace(lesson, recipe=replace(lesson.recipe, epochs=0)), 0)
+        yield Variant(SIZES_PANEL, "0", replace(lesson, recipe=replace(lesson.recipe, epochs=0)), 0)
     for size in (*(size for size in ranges.sizes if size < originals), *([originals] if ranges.sizes else [])):
-        yield Variant("training originals", str(size), lesson, size)
+        yield Variant(SIZES_PANEL, str(size), lesson, size)
     for backbone in ranges.backbones:
         yield Variant("backbone", backbone, replace(lesson, backbone=backbone, pretrained=None))
     for loss in ranges.losses:
