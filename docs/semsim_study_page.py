@@ -97,14 +97,14 @@ ABLATION = (
     "other judges. Backbones other than AlexNet are trained as a whole from fresh weights."
 )
 BEFORE = (
-    "The first votes on these reconstructions were given by {}, who compare averages over the whole picture. They "
-    "recognised next to none of the faces, though those through ConvNet8 can be told at a glance, and were given eyes "
-    "for places ([how](../semsim.md#judges)). MSE, PSNR, SSIM and SemSim agree better with such judges, who are rather "
-    "too easily satisfied where colours tell originals apart, and LPIPS worse: on CIFAR-100 it came first before. The "
+    "The first votes of this study were given by {}, who compare averages over the whole picture. They recognised "
+    "next to none of the faces, though those through ConvNet8 can be told at a glance, and were given eyes for places"
+    " ([how](../semsim.md#judges)). MSE, PSNR, SSIM and SemSim agree better with such judges, who are rather too "
+    "easily satisfied where colours tell originals apart, and LPIPS worse: on CIFAR-100 it came first before. The "
     "figures of all metrics had been seen by then; what led to the change was what judges missed. Later a fault was "
-    "found in lineups of both makes (up to `3` of those that test, `2` of those that teach): how sharply they tell was "
-    "fitted to copies that they knew by heart. Rows that name older judges have not been judged anew. This is what the "
-    "first judges said about the same pictures:"
+    "found in lineups of both makes (up to `3` of those that test, `2` of those that teach): how sharply they tell "
+    "was fitted to copies that they knew by heart. Rows that name older judges have not been judged anew. CIFAR-100 "
+    "was attacked anew since. This is what the first judges said about the pictures of then:"
 )
 CAPTIONS = {
     "contradictions-*": "Figure 1: metrics say that the first reconstruction shows more, judges the second",
