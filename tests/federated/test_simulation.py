@@ -73,7 +73,7 @@ from torch import nn
 class Fatal(nn.Sequential):
     def forward(self, images):
         if self.training:
-            for act in (self.dies, self.hangs):
+            for act in (self.dies, self.hangs, self.raises):
                 try:
                     (Path(__file__).parent / act.__name__).touch(exist_ok=False)
                 except FileExistsError:
@@ -87,6 +87,9 @@ class Fatal(nn.Sequential):
     def hangs(self):
         time.sleep(1e9)
 
+    def raises(self):
+        raise ValueError("there is no more paper")
+
 
 def make_model():
     return Fatal(nn.Flatten(), nn.Linear(64, 10))
@@ -96,16 +99,17 @@ def make_model():
 @pytest.mark.soak
 @pytest.mark.skipif(not SHARE, reason="starts Flower and Ray once more: make soak")
 def test_a_worker_that_dies_and_one_that_hangs_cost_no_more_than_their_clients(tmp_path, record_property):
-    """One client kills the only worker, and when asked again never replies; after the timeout all take part again."""
+    """One client kills the only worker, and when asked again never replies; one raises; then all take part again."""
     (tmp_path / "net.py").write_text(FATAL)
     plan = Federation(images=90, clients=3, rounds=3, batch=30, model=f"{tmp_path}/net.py:make_model", timeout=15)
     result = federate(plan, tmp_path / "out", cores=1)
-    first, *others = result.rounds
+    first, second, third = result.rounds
     assert first.heard == ()
     assert all(fault.reason.startswith("did not reply within 15 s") for fault in first.faults)
-    assert {one.name for one in tmp_path.iterdir()} >= {"dies", "hangs"}
-    assert [len(one.heard) for one in others] == [3, 3]
-    record_property("counted", "2 rounds whole after a worker died and one hung in the first")
+    assert {one.name for one in tmp_path.iterdir()} >= {"dies", "hangs", "raises"}
+    assert [fault.reason for fault in second.faults] == ["there is no more paper"]
+    assert [len(one.heard) for one in (second, third)] == [2, 3]
+    record_property("counted", "a worker that died, a client that hung and one that raised cost their own part alone")
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
