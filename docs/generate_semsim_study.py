@@ -91,6 +91,8 @@ def merged(held: dict, found: dict) -> dict:
         part: list({tuple(map(str, named(row))): row for row in [*kept[part], *found.get(part, ())]}.values())
         for part, named in NAMED.items()
     }
+    panels = list(dict.fromkeys(row["panel"] for row in rows["ablation"]))
+    rows["ablation"].sort(key=lambda row: (panels.index(row["panel"]), row["originals"]))
     return rows | {"before": held.get("before")}  # what judges of an older make found
 
 
