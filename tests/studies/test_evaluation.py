@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from glasshouse.semsim import Recipe
 from glasshouse.studies import evaluation, ordering, voted
 from glasshouse.studies.evaluation import evaluate, panels
 from glasshouse.studies.judgements import read
-from glasshouse.studies.ordering import contradictions, orderings
+from glasshouse.studies.ordering import contradictions, orderings, turned
 from glasshouse.studies.semsim import Lesson
 
 QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=1, batch=8))
@@ -190,3 +191,11 @@ def test_metrics_of_others_say_which_way_they_leak_and_missing_teachers_are_name
     assert theirs.known
     assert theirs.auc_within_original.mean == pytest.approx(mse.auc_within_original.mean)
     assert one.missing == {"classifier": "no teaching classifier voted on some of these pictures"}
+
+
+def test_pairs_in_opposite_orders_are_counted_once_and_perfect_ones_do_not_differ():
+    psnr = np.array([np.inf, np.inf, 20.0, 10.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert turned(psnr, np.array([0.1, 0.2, 0.3, 0.4])) == 0  # high PSNR where SemSim is low
+        assert turned(psnr, np.array([0.4, 0.3, 0.2, 0.1])) == 5

@@ -36,7 +36,7 @@ def orderings(judgements: Judgements, psnr: Array, semsim: Array, count: int = S
         rows = np.flatnonzero(owners == owner)
         rows = _spread(rows[np.argsort(psnr[rows], kind="stable")])
         if seen[rows].any() and not seen[rows].all():
-            found.append((_turned(psnr[rows], semsim[rows]), int(owner), rows))
+            found.append((turned(psnr[rows], semsim[rows]), int(owner), rows))
     found.sort(key=lambda one: (-one[0], one[1]))
     return tuple(
         Ordering(
@@ -55,10 +55,9 @@ def _spread(rows: Array) -> Array:
     return np.asarray(rows[np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int)])
 
 
-def _turned(psnr: Array, semsim: Array) -> int:
+def turned(psnr: Array, semsim: Array) -> int:
     """How many pairs of guesses the metrics put in opposite orders: PSNR is high where SemSim is low."""
-    first, second = (np.sign(np.subtract.outer(one, one)) for one in (psnr, -semsim))
-    return int((first * second < 0).sum()) // 2
+    return int((np.greater.outer(psnr, psnr) & np.greater.outer(semsim, semsim)).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +86,7 @@ def contradictions(
     for owner in np.unique(owners):
         rows = np.flatnonzero(owners == owner)
         clear = np.logical_and.outer(shares[rows] < HALF, shares[rows] > HALF)
-        wrong = np.stack([np.subtract.outer(values[rows], values[rows]) > 0 for values in metrics.values()])
+        wrong = np.stack([np.greater.outer(values[rows], values[rows]) for values in metrics.values()])
         votes = wrong.sum(0) * clear
         first, second = np.unravel_index(votes.argmax(), votes.shape)
         fooled = tuple(name for name, one in zip(metrics, wrong[:, first, second], strict=True) if one)
