@@ -27,7 +27,7 @@ from glasshouse.studies.learned import enough_for
 from glasshouse.studies.ordering import Ordering, orderings
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
-from glasshouse.studies.voted import METRICS, by_testers, columns, judged_by, label, tells
+from glasshouse.studies.voted import METRICS, by_testers, columns, judged_by, label, refuse_none, tells
 from glasshouse.types import JSON
 
 SCHEMA = 1
@@ -179,8 +179,7 @@ def without(
                 ours[CLASSIFIER] = shares
         values = columns(left, people, metrics, missing)
         values |= {name: column for name, column in ours.items() if tells(name, column, people, missing)}
-        if not values:
-            raise DataError(f"No metric has a value: {'; '.join(f'{name} is {why}' for name, why in missing.items())}.")
+        refuse_none(values, missing)
         leaks = {name: create(name).leaks_when for name in metrics if name in values}
         found = correlation(
             people, values, source=f"{axis} {value}", judge=judge, images=len(left.guesses), leaks=leaks

@@ -85,8 +85,7 @@ def correlate(
     missing: dict[str, str] = {}
     with one_thread():
         values = columns(judgements, people, metrics or (*METRICS, "semsim"), missing, progress)
-    if not values:
-        raise DataError(f"No metric has a value: {'; '.join(f'{name} is {why}' for name, why in missing.items())}.")
+    refuse_none(values, missing)
     source = ", ".join(map(str, studies))
     found = correlation(
         people,
@@ -193,6 +192,12 @@ def columns(
             found[name] = column
     progress(len(metrics), len(metrics))
     return found
+
+
+def refuse_none(values: Mapping[str, Array], missing: Mapping[str, str]) -> None:
+    """Raise where no metric has values, with the reason of each."""
+    if not values:
+        raise DataError(f"No metric has a value: {'; '.join(f'{name} is {why}' for name, why in missing.items())}.")
 
 
 def tells(name: str, column: Array, people: Judged, missing: dict[str, str]) -> bool:

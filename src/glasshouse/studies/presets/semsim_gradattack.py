@@ -9,7 +9,10 @@ from glasshouse.studies.presets import semsim
 
 
 def laptop() -> Grid:
-    """The same models and images as InvGrad's there; total variation as it has it."""
+    """The same models and images as InvGrad's there; total variation as it has it.
+
+    The steps are those that are enough for InvGrad there: of GradAttack no pilot has shown it.
+    """
     return replace(
         semsim.laptop(),
         title="SemSim, GradAttack, laptop scale",
