@@ -156,6 +156,8 @@ def test_an_ablation_that_is_cut_short_keeps_what_it_found_and_goes_on(studies, 
     (first,) = kept()
     with pytest.raises(GlasshouseError, match="of an ablation with other lesson: choose another --out"):
         invoke(*words, "--epochs", 2)
+    with pytest.raises(GlasshouseError, match="of an ablation with other originals: choose another --out"):
+        invoke(*words, "--epochs", 1, "--originals", 10)
     monkeypatch.setattr(Lesson, "learn", learn)
     invoke(*words, "--epochs", 1)
     assert kept()[0] == first

@@ -41,6 +41,13 @@ def test_lessons_teach_what_is_ablated(studies):
     assert (found.test.left_out, found.test.originals) == ("first.npz", 12)
 
 
+def test_large_backbones_may_learn_from_fewer(studies):
+    ranges = Ranges(sizes=(), backbones=("lenet",), losses=("rank",), margins=(1.0,), originals=10)
+    assert [one.test.originals for one in ablate(studies, QUICK, ranges=ranges)] == [10, 10, 10]
+    with pytest.raises(SettingError, match="originals=3 is out of range"):
+        Ranges(originals=3)
+
+
 def test_a_variant_that_collapses_says_so_and_the_next_goes_on(studies, monkeypatch):
     collapsed = iter([0.5, np.nan])
     honest = evaluation.distances

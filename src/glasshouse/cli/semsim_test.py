@@ -88,6 +88,7 @@ def ablate(
     backbones: Annotated[str | None, typer.Option(help="backbones to try [default: all]")] = None,
     losses: Annotated[str | None, typer.Option(help="losses to try [default: all]")] = None,
     margins: Annotated[str | None, typer.Option(help="margins to try [default: 0.1 to 2]")] = None,
+    originals: Annotated[int | None, typer.Option(help="how many teach all but the sizes [default: all]")] = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="directory for ablation.json and its picture")] = None,
     as_json: AsJson = False,
@@ -109,11 +110,13 @@ def ablate(
         backbones=usual.backbones if backbones is None else listed(backbones),
         losses=usual.losses if losses is None else listed(losses),
         margins=usual.margins if margins is None else _numbers("margins", margins, float, "numbers"),
+        originals=originals,
     )
     lesson = _lesson(backbone, preset, loss, epochs, seed)
     places = {"studies": studies, "lessons": lessons or []}
     asked: JSON = {name: [str(one.resolve()) for one in some] for name, some in places.items()}
     asked |= {"leave out": leave_out, "lesson": json.loads(json.dumps(asdict(lesson)))}
+    asked |= {} if originals is None else {"originals": originals}
     rows = [] if out is None else ablation.rows_before(out / ABLATION, asked)
     done = {(row["panel"], row["value"]) for row in rows}
     with counting("ablating", "trainings") as advance:

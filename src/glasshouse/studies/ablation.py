@@ -32,16 +32,22 @@ AXIS = "data set"
 
 @dataclass(frozen=True, kw_only=True)
 class Ranges:
-    """What is tried; an empty range leaves its panel out."""
+    """What is tried; an empty range leaves its panel out.
+
+    All but ``sizes`` learn from so many ``originals``, from all where it is None: large backbones take long.
+    """
 
     sizes: tuple[int, ...] = SIZES
     backbones: tuple[str, ...] = BACKBONES
     losses: tuple[str, ...] = tuple(LOSSES)
     margins: tuple[float, ...] = MARGINS
+    originals: int | None = None
 
     def __post_init__(self) -> None:
         for size in self.sizes:
             checks.whole("sizes", size, FEWEST, MOST)
+        if self.originals is not None:
+            checks.whole("originals", self.originals, FEWEST, MOST)
         if not (self.sizes or self.backbones or self.losses or self.margins):
             raise SettingError("There is nothing to try: give sizes, backbones, losses or margins.")
 
@@ -125,13 +131,13 @@ def rows_before(file: Path, asked: JSON) -> list[JSON]:
         return []
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
-        rows, other = list(kept["rows"]), kept["asked"]
+        rows, other = list(kept["rows"]), dict(kept["asked"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StudyError(
             f"{file} cannot be gone on with ({error!r}): move it away, or choose another --out."
         ) from error
     if other != asked:
-        differs = ", ".join(name for name in asked if other.get(name) != asked[name])
+        differs = ", ".join(name for name in asked | other if other.get(name) != asked.get(name))
         raise StudyError(f"{file} is there already, of an ablation with other {differs}: choose another --out.")
     return rows
 
@@ -143,12 +149,13 @@ def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant
     for size in (*(size for size in ranges.sizes if size < originals), *([originals] if ranges.sizes else [])):
         yield Variant(SIZES_PANEL, str(size), lesson, size)
     for backbone in ranges.backbones:
-        yield Variant("backbone", backbone, replace(lesson, backbone=backbone, pretrained=None))
+        yield Variant("backbone", backbone, replace(lesson, backbone=backbone, pretrained=None), ranges.originals)
     for loss in ranges.losses:
-        yield Variant("loss", loss, replace(lesson, recipe=replace(lesson.recipe, loss=loss)))
+        yield Variant("loss", loss, replace(lesson, recipe=replace(lesson.recipe, loss=loss)), ranges.originals)
     for margin in ranges.margins:
         recipe = replace(lesson.recipe, loss=PAPER_LOSS, margin=margin)
-        yield Variant(f"margin of the {PAPER_LOSS} loss", f"{margin:g}", replace(lesson, recipe=recipe))
+        panel = f"margin of the {PAPER_LOSS} loss"
+        yield Variant(panel, f"{margin:g}", replace(lesson, recipe=recipe), ranges.originals)
 
 
 def _some(judgements: Judgements, count: int | None, seed: int) -> Judgements:
