@@ -107,7 +107,9 @@ def test_evaluate_and_ablate_write_pictures(studies, tmp_path):
     printed = json.loads(
         invoke("evaluate", *common, "--axes", "data set", "--metrics", "psnr", "--out", out, "--json").stdout
     )
-    assert json.loads((out / "evaluation.json").read_text()) == printed
+    written = json.loads((out / "evaluation.json").read_text())
+    assert written.pop("asked")["axes"] == ["data set"]
+    assert written == printed
     assert [test["left_out"] for test in printed["tests"]] == ["first.npz", "second.npz"]
     names = sorted(path.name for path in (out / "data-set-first.npz").iterdir())
     assert names == ["metric-against-classifiers.png", "metric-against-metric.png", "order-0.png", "order-1.png"]
@@ -154,9 +156,9 @@ def test_an_ablation_that_is_cut_short_keeps_what_it_found_and_goes_on(studies, 
     with pytest.raises(OSError, match="power cut"):
         invoke(*words, "--epochs", 1)
     (first,) = kept()
-    with pytest.raises(GlasshouseError, match="of an ablation with other lesson: choose another --out"):
+    with pytest.raises(GlasshouseError, match="of one with other lesson: choose another --out"):
         invoke(*words, "--epochs", 2)
-    with pytest.raises(GlasshouseError, match="of an ablation with other originals: choose another --out"):
+    with pytest.raises(GlasshouseError, match="of one with other originals: choose another --out"):
         invoke(*words, "--epochs", 1, "--originals", 10)
     monkeypatch.setattr(Lesson, "learn", learn)
     invoke(*words, "--epochs", 1)
@@ -169,7 +171,7 @@ def test_an_ablation_that_is_cut_short_keeps_what_it_found_and_goes_on(studies, 
         invoke(*words, "--epochs", 1)
 
 
-def test_an_evaluation_that_is_cut_short_keeps_what_it_found_and_is_not_overwritten(studies, tmp_path, monkeypatch):
+def test_an_evaluation_that_is_cut_short_keeps_what_it_found_and_goes_on(studies, tmp_path, monkeypatch):
     learn, lessons = Lesson.learn, []
 
     def interrupted(self, some, *given):
@@ -179,15 +181,24 @@ def test_an_evaluation_that_is_cut_short_keeps_what_it_found_and_is_not_overwrit
         return learn(self, some, *given)
 
     monkeypatch.setattr(Lesson, "learn", interrupted)
-    words = ("evaluate", *studies, "--backbone", "lenet", "--epochs", 1, "--axes", "data set", "--metrics", "psnr")
+    words = ("evaluate", *studies, "--backbone", "lenet", "--axes", "data set", "--metrics", "psnr", "--out", tmp_path)
+    kept = lambda: json.loads((tmp_path / "evaluation.json").read_text())["tests"]  # noqa: E731
     with pytest.raises(OSError, match="power cut"):
-        invoke(*words, "--out", tmp_path)
-    kept = (tmp_path / "evaluation.json").read_text()
-    assert [test["left_out"] for test in json.loads(kept)["tests"]] == ["first.npz"]
-    with pytest.raises(GlasshouseError, match="is there already"):
-        invoke(*words, "--out", tmp_path)
+        invoke(*words, "--epochs", 1)
+    (first,) = kept()
+    with pytest.raises(GlasshouseError, match="is there already, of one with other lesson: choose another --out"):
+        invoke(*words, "--epochs", 2)
     assert len(lessons) == 2  # it was refused before anything was trained
-    assert (tmp_path / "evaluation.json").read_text() == kept
+    monkeypatch.setattr(Lesson, "learn", learn)
+    printed = json.loads(invoke(*words, "--epochs", 1, "--json").stdout)
+    assert [test["left_out"] for test in kept()] == ["first.npz", "second.npz"]
+    assert printed["tests"] == kept()
+    assert kept()[0] == first
+    monkeypatch.setattr(Lesson, "learn", lambda *anything: pytest.fail("it was trained again"))
+    assert "data set second.npz" in invoke(*words, "--epochs", 1).output
+    (tmp_path / "evaluation.json").write_text("[]")
+    with pytest.raises(GlasshouseError, match="cannot be gone on with"):
+        invoke(*words, "--epochs", 1)
 
 
 def test_an_evaluation_without_any_test_is_an_error(studies, monkeypatch):

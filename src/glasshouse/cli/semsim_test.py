@@ -40,22 +40,28 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="directory for evaluation.json and the pictures")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train without each data set, attack and model in turn, and test on what was left out."""
+    """Train without each data set, attack and model in turn, and test on what was left out.
+
+    With --out the same command goes on where it was cut short.
+    """
     from glasshouse import checks
     from glasshouse.cli.screen import counting
     from glasshouse.errors import DataError
     from glasshouse.reports.semsim import EVALUATED, EVALUATION, evaluation_remarks, evaluation_rows, write_evaluation
-    from glasshouse.semsim.files import refuse_taken
     from glasshouse.studies import evaluation
+    from glasshouse.studies.unfinished import question, rows_before
     from glasshouse.studies.voted import METRICS
 
     chosen = listed(axes) or tuple(evaluation.AXES)
     for axis in chosen:
         checks.one_of("axes", axis, tuple(evaluation.AXES))
-    if out is not None:
-        refuse_taken(out / EVALUATION)
     lesson = _lesson(backbone, preset, loss, epochs, seed)
     beside = METRICS if metrics is None else listed(metrics)
+    asked: JSON = {}
+    before: list[JSON] = []
+    if out is not None:
+        asked = question(studies, lessons or [], lesson, axes=chosen, metrics=beside, judges=judges)
+        before = rows_before(out / EVALUATION, asked, "tests")
     with counting("evaluating", "trainings") as advance:
         found = evaluation.evaluate(
             studies,
@@ -64,16 +70,20 @@ def evaluate(
             axes=chosen,
             metrics=beside,
             judges=kind(judges),
+            done={(test["axis"], test["left_out"]) for test in before},
             progress=advance,
-            keep=(lambda found: None) if out is None else partial(write_evaluation, folder=out),
+            keep=(lambda found: None)
+            if out is None
+            else partial(write_evaluation, folder=out, asked=asked, before=before),
         )
+    tests = [*before, *found.to_json()["tests"]]
     if as_json:
-        print(json.dumps(found.to_json(), indent=1, allow_nan=False))
+        print(json.dumps(found.to_json() | {"tests": tests}, indent=1, allow_nan=False))
     else:
         title = f"Taught by {found.teachers}; tested by {found.testers} (95 % intervals)"
-        _show(title, EVALUATED, evaluation_rows(found), evaluation_remarks(found))
-    if all(test.found is None for test in found.tests):
-        raise DataError(f"No test could be made. {found.tests[0].left_out}: {found.tests[0].failed}")
+        _show(title, EVALUATED, evaluation_rows(tests), evaluation_remarks(tests))
+    if all(test["correlation"] is None for test in tests):
+        raise DataError(f"No test could be made. {tests[0]['left_out']}: {tests[0]['failed']}")
 
 
 def ablate(
@@ -97,12 +107,11 @@ def ablate(
 
     With --out the same command goes on where it was cut short, and one with other values adds to it.
     """
-    from dataclasses import asdict
-
     from glasshouse.cli.screen import counting
     from glasshouse.files import write_atomic
     from glasshouse.reports.semsim import ABLATED, ABLATION, ablation_remarks, ablation_rows, draw_ablation
     from glasshouse.studies import ablation
+    from glasshouse.studies.unfinished import question, rows_before
 
     usual = ablation.Ranges()
     ranges = ablation.Ranges(
@@ -113,11 +122,11 @@ def ablate(
         originals=originals,
     )
     lesson = _lesson(backbone, preset, loss, epochs, seed)
-    places = {"studies": studies, "lessons": lessons or []}
-    asked: JSON = {name: [str(one.resolve()) for one in some] for name, some in places.items()}
-    asked |= {"leave out": leave_out, "lesson": json.loads(json.dumps(asdict(lesson)))}
-    asked |= {} if originals is None else {"originals": originals}
-    rows = [] if out is None else ablation.rows_before(out / ABLATION, asked)
+    asked: JSON = {}
+    rows: list[JSON] = []
+    if out is not None:
+        asked = question(studies, lessons or [], lesson, leave_out=leave_out, originals=originals)
+        rows = rows_before(out / ABLATION, asked, "rows")
     done = {(row["panel"], row["value"]) for row in rows}
     with counting("ablating", "trainings") as advance:
         for one in ablation.ablate(
@@ -125,11 +134,11 @@ def ablate(
         ):
             rows.append(one.to_json())
             if out is not None:  # what was found stays, whatever becomes of the next training
-                write_atomic(out / ABLATION, _ablation(asked, rows).encode())
+                write_atomic(out / ABLATION, _ablation(rows, asked=asked).encode())
     if out is not None:
         write_atomic(out / "ablation.png", draw_ablation(rows))
     if as_json:
-        print(_ablation(asked, rows))
+        print(_ablation(rows))
     else:
         remarks = ablation_remarks(rows)
         there = max(row["originals"] for row in rows)
@@ -138,10 +147,10 @@ def ablate(
         _show(f"Tested on {rows[0]['left_out']} (95 % intervals)", ABLATED, ablation_rows(rows), remarks)
 
 
-def _ablation(asked: JSON, rows: Sequence[JSON]) -> str:
+def _ablation(rows: Sequence[JSON], **more: JSON) -> str:
     from glasshouse.studies.ablation import SCHEMA
 
-    return json.dumps({"schema": SCHEMA, "asked": asked, "rows": rows}, indent=1, allow_nan=False)
+    return json.dumps({"schema": SCHEMA, **more, "rows": rows}, indent=1, allow_nan=False)
 
 
 def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, seed: int) -> Lesson:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glasshouse.files import write_atomic
 from glasshouse.functional.intervals import Array, mean_interval
-from glasshouse.reports.correlation import MANY, number, too_narrow, write_figures
+from glasshouse.reports.correlation import MANY, too_narrow, write_figures
 from glasshouse.reports.drawing import png
 from glasshouse.studies.ablation import SIZES_PANEL
 from glasshouse.studies.evaluation import Evaluation
@@ -185,40 +185,41 @@ def _cell(row: JSON, name: str) -> str:
     return f"{row[name]:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def evaluation_rows(found: Evaluation) -> list[list[str]]:
+def evaluation_rows(tests: Sequence[JSON]) -> list[list[str]]:
     """A line for each test and metric: what was left out, the metric, and how it agrees with the judges."""
     lines = []
-    for test in found.tests:
-        head = [f"{test.axis} {test.left_out}"]
-        if test.found is None:
+    for test in tests:
+        head, found = f"{test['axis']} {test['left_out']}", test["correlation"]
+        if found is None:
             continue
-        for one in test.found.metrics:
-            areas = number(one.auc_within_original), number(one.auc_within_model)
-            resolved = "n/a" if np.isnan(one.resolved) else f"{one.resolved:.3f}"
-            lines.append([*head, one.name, number(one.rho), number(one.tau), *areas, resolved])
-        difficulty = test.found.difficulty
-        lines.append([*head, "item difficulty", "n/a", "n/a", "n/a", number(difficulty.auc_within_model), "n/a"])
+        for name, one in found["metrics"].items():
+            agreement = (_cell(one, value) for value in ("rho", "tau", "auc_within_original", "auc_within_model"))
+            resolved = one["resolved_accuracy"]
+            lines.append([head, name, *agreement, "n/a" if resolved is None else f"{resolved:.3f}"])
+        lines.append([head, "item difficulty", *["n/a"] * 3, _cell(found, "difficulty_auc_within_model"), "n/a"])
     return lines
 
 
-def evaluation_remarks(found: Evaluation) -> list[str]:
+def evaluation_remarks(tests: Sequence[JSON]) -> list[str]:
     """Of each test: why there is none, what is missing in it, and on how little it rests."""
     lines = []
-    for test in found.tests:
-        name = f"{test.axis} {test.left_out}"
-        if test.found is None:
-            lines.append(f"{name}: {test.failed}")
-        lines += [f"{name}, without {metric}: {why}." for metric, why in test.missing.items()]
-        if test.unlearned:
-            lines.append(f"{name}, without {test.unlearned} models whose networks have not learned.")
-        if test.found is not None and test.found.trainings < MANY:
+    for test in tests:
+        name, found = f"{test['axis']} {test['left_out']}", test["correlation"]
+        if found is None:
+            lines.append(f"{name}: {test['failed']}")
+        lines += [f"{name}, without {metric}: {why}." for metric, why in test["missing"].items()]
+        if test["unlearned_models"]:
+            lines.append(f"{name}, without {test['unlearned_models']} models whose networks have not learned.")
+        if found is not None and found["trainings"] < MANY:
             lines.append(f"{name}: {too_narrow()}")
     return lines
 
 
-def write_evaluation(found: Evaluation, folder: Path) -> None:
-    """Write evaluation.json, the pictures of the last test, and a few originals in the order of two metrics."""
-    write_atomic(folder / EVALUATION, json.dumps(found.to_json(), indent=1, allow_nan=False).encode())
+def write_evaluation(found: Evaluation, folder: Path, asked: JSON, before: Sequence[JSON]) -> None:
+    """Write evaluation.json, with the tests that were there ``before``, and pictures of the last test."""
+    made = found.to_json()
+    content = {"asked": asked} | made | {"tests": [*before, *made["tests"]]}
+    write_atomic(folder / EVALUATION, json.dumps(content, indent=1, allow_nan=False).encode())
     whose = "people" if found.testers.startswith("human") else "classifiers"
     test = found.tests[-1]
     if test.found is not None:

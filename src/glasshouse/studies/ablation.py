@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import torch
 
 from glasshouse import checks
-from glasshouse.errors import DataError, SettingError, StudyError
+from glasshouse.errors import DataError, SettingError
 from glasshouse.functional.threads import one_thread
 from glasshouse.semsim.backbones import BACKBONES
 from glasshouse.semsim.fit import FEWEST
@@ -21,7 +20,7 @@ from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
 from glasshouse.types import JSON, flat
 
-SCHEMA = 2  # the first did not say what was asked
+SCHEMA = 3  # the first did not say what was asked, the second not of which votes
 SIZES_PANEL = "training originals"
 SIZES = (50, 100, 200, 400, 800)
 MOST = 10**6  # originals
@@ -123,23 +122,6 @@ def ablate(
             test = without(some, testing, AXIS, target, variant.lesson)
         yield Ablated(variant, test, whose(testing))
     progress(len(work), len(work))
-
-
-def rows_before(file: Path, asked: JSON) -> list[JSON]:
-    """The rows that an ablation which asked the same left when it was cut short; another's file is refused."""
-    if not file.exists():
-        return []
-    try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        rows, other = list(kept["rows"]), dict(kept["asked"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StudyError(
-            f"{file} cannot be gone on with ({error!r}): move it away, or choose another --out."
-        ) from error
-    if other != asked:
-        differs = ", ".join(name for name in asked | other if other.get(name) != asked.get(name))
-        raise StudyError(f"{file} is there already, of an ablation with other {differs}: choose another --out.")
-    return rows
 
 
 def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant]:

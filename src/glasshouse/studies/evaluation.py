@@ -7,7 +7,7 @@ Networks that have not learned are nobody's targets, so that reconstructions thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from glasshouse.studies.semsim import Lesson, whose
 from glasshouse.studies.voted import METRICS, by_testers, columns, judged_by, label, refuse_none, tells
 from glasshouse.types import JSON
 
-SCHEMA = 1
+SCHEMA = 2  # the first did not say what was asked
 CLASSIFIER = "classifier"  # the paper's other way: how many of the teaching classifiers are right
 CHUNK = 32
 
@@ -81,7 +81,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """All tests of a recipe, and who taught and who tested."""
+    """Tests of a recipe, and who taught and who tested."""
 
     teachers: str
     testers: str
@@ -122,13 +122,14 @@ def evaluate(
     metrics: Sequence[str] = METRICS,
     judge: str = "mean",
     judges: Kind | None = None,
+    done: Collection[tuple[str, str]] = (),
     progress: RunProgress = lambda done, total: None,
     keep: Callable[[Evaluation], None] = lambda found: None,
 ) -> Evaluation:
     """Train without each data set, attack and model of some studies in turn, and test on what was left out.
 
     ``lessons`` are further studies to learn from, but for what is left out; ``judges`` are those who test. ``keep`` is
-    given what was found after every test.
+    given what was found after every test; what is ``done``, by its axis and what was left out, is not made again.
     """
     for name in metrics:
         create(name)  # one that is not there is said before anything is trained
@@ -140,6 +141,8 @@ def evaluate(
     with one_thread():
         for number, (axis, value) in enumerate(splits):
             progress(number, len(splits))
+            if (axis, value) in done:
+                continue
             test = without(teaching, testing, axis, value, lesson, metrics, judge)
             found = replace(found, tests=(*found.tests, test))
             keep(found)
