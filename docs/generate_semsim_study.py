@@ -26,6 +26,7 @@ from glasshouse.functional.intervals import mean_interval
 from glasshouse.metrics import create
 from glasshouse.reports.semsim import draw_ablation, draw_contradictions, draw_judged
 from glasshouse.store import Location, Store
+from glasshouse.studies.ablation import in_panels
 from glasshouse.studies.evaluation import learned
 from glasshouse.studies.judgements import Judgements, kind_of
 from glasshouse.studies.measuring import measured
@@ -91,8 +92,7 @@ def merged(held: dict, found: dict) -> dict:
         part: list({tuple(map(str, named(row))): row for row in [*kept[part], *found.get(part, ())]}.values())
         for part, named in NAMED.items()
     }
-    panels = list(dict.fromkeys(row["panel"] for row in rows["ablation"]))
-    rows["ablation"].sort(key=lambda row: (panels.index(row["panel"]), row["originals"]))
+    rows["ablation"] = in_panels(rows["ablation"])
     return rows | {"before": held.get("before")}  # what judges of an older make found
 
 

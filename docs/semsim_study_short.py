@@ -20,8 +20,21 @@ def short(found: dict) -> list[str]:
     tests = [test for test in found["tests"] if test["correlation"] is not None and test["correlation"]["ahead"]]
     if not tests:
         return []
-    rows = [line(test, share_of(test, found["recognised"])) for test in tests]
-    return ["## In short", "", " ".join(sentences(tests)), "", *table([*HEADS, *CONDITIONS], rows), "", READ, ""]
+    shares = {test["left_out"]: share_of(test, found["recognised"]) for test in tests}
+    rows = [line(test, shares[test["left_out"]]) for test in tests]
+    sound = [test for test in tests if ranks(test, shares[test["left_out"]])]
+    left = [test["left_out"] for test in tests if test not in sound]
+    said = sentences(sound) if sound else []
+    if left:
+        said.append(f"Not counted: {names(left)}, whose judges may agree by chance, or recognised too little or too much.")
+    return ["## In short", "", " ".join(said), "", *table([*HEADS, *CONDITIONS], rows), "", READ, ""]
+
+
+def ranks(test: dict, share: float | None) -> bool:
+    """Whether what judges said ranks models at all: they agree beyond chance, and recognise neither little nor all."""
+    own = test["correlation"]
+    agreed = own.get("kappa") is None or above(own, "kappa")
+    return agreed and own["resolved_pairs"] > 0 and (share is None or SHARES[0] <= share <= SHARES[1])
 
 
 def line(test: dict, share: float | None) -> list[str]:

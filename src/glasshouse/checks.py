@@ -14,6 +14,8 @@ from glasshouse.types import ImageSpec
 if TYPE_CHECKING:
     from torch import Tensor
 
+MOST_SEED = 2**32 - 1  # what numpy, scikit-learn and torch all take
+
 
 @contextmanager
 def from_extra(name: str, what: str) -> Iterator[None]:

@@ -73,7 +73,8 @@ def test_pictures_of_orders_and_ablations(rng):
     sized = [rows[0] | {"panel": "training originals", "originals": some, "tau": tau} for some, tau in SIZED]
     assert ablation_remarks(sized[:1]) == []
     assert ablation_remarks(sized[:2])[0].endswith(
-        "after 50 originals -0.500: what the network is built of, not its lessons, ranks here."
+        "after 50 originals -0.500, a difference within the interval of the first: what the network is built of ranks, "
+        "lessons add little."
     )
     assert ablation_remarks(sized)[0].endswith("after 90 originals -0.900: lessons changed how it ranks.")
     value, (below, above) = turned(rows[:1], "tau")

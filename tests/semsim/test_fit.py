@@ -20,7 +20,8 @@ def fresh() -> Perceptual:
 @pytest.mark.parametrize("loss", ["triplet", "contrastive", "rank"])
 def test_guesses_come_into_order(judged, loss):
     fitted = fit(fresh(), judged, Recipe(loss=loss, epochs=8, batch=8, lr=0.02))
-    assert fitted.order > 0.75
+    assert fitted.order.mean > 0.75
+    assert fitted.order.images == 2  # of sixteen originals three are held out; one of these stops the training
 
 
 def test_a_training_that_diverges_in_its_last_step_is_refused(judged, monkeypatch):
@@ -38,7 +39,7 @@ def test_without_epochs_it_is_calibrated_and_nothing_else(judged):
     changed = {name for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"calibration"}
     assert fitted.epochs == 0
-    assert 0 <= fitted.order <= 1
+    assert 0 <= fitted.order.mean <= 1
 
 
 def test_the_papers_way_trains_all_of_a_network(judged):
@@ -84,7 +85,27 @@ def test_judgements_that_do_not_fit(judged):
         dataclasses.replace(judged, values=judged.values + 1)
 
 
-@pytest.mark.parametrize("wrong", [{"loss": "mse"}, {"margin": 0}, {"epochs": -1}, {"lr": -1}, {"held_out": 0.9}])
+def test_votes_by_coin_flips_teach_nothing_that_holds_elsewhere(judged):
+    """Decoys, which any network tells apart, and the originals that chose the epoch say nothing of that."""
+    rng = torch.Generator().manual_seed(0)
+    votes = (torch.rand(64, generator=rng) < 0.5).float()
+    decoys = torch.full((16,), torch.nan)
+    flipped = Judged(
+        judged.originals,
+        torch.cat([judged.guesses, torch.rand(judged.originals.shape, generator=rng)]),
+        torch.cat([judged.owners, torch.arange(16)]),
+        torch.cat([votes, torch.zeros(16)]),
+        torch.cat([votes, decoys]),
+    )
+    fitted = fit(fresh(), flipped, Recipe(epochs=4, batch=8, held_out=0.5))
+    assert fitted.order.low <= 0.5
+    nobody = dataclasses.replace(flipped, votes=torch.cat([torch.ones(64), decoys]))
+    assert fit(fresh(), nobody, Recipe(epochs=1, batch=8)).order is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"loss": "mse"}, {"margin": 0}, {"epochs": -1}, {"lr": -1}, {"held_out": 0.9}, {"seed": 2**32}]
+)
 def test_settings_out_of_range(wrong):
     with pytest.raises(SettingError):
         Recipe(**wrong)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from glasshouse.errors import DataError, SettingError
+from glasshouse.metrics import create
 from glasshouse.semsim import Embedding, save, shipped
 from glasshouse.semsim.torchmetric import SemSimMetric
 
@@ -28,6 +29,15 @@ def test_images_of_another_precision_are_taken(photos):
     metric.update(photos, photos.flip(0))
     metric.update(photos.double(), photos.flip(0).double())
     assert torch.equal(*metric.compute().chunk(2))
+
+
+def test_both_forms_are_those_of_the_metric(photos):
+    for form in ("l2", "cosine"):
+        metric = SemSimMetric(reduction="none", form=form)
+        metric.update(photos, photos.flip(0))
+        torch.testing.assert_close(metric.compute(), create(f"semsim:form={form}")(photos, photos.flip(0)))
+    with pytest.raises(SettingError, match="form=angle"):
+        SemSimMetric(form="angle")
 
 
 def test_what_becomes_of_one_metric_is_nobody_elses():

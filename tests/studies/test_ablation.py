@@ -8,7 +8,7 @@ import pytest
 from glasshouse.errors import DataError, SettingError
 from glasshouse.semsim import Recipe
 from glasshouse.studies import evaluation
-from glasshouse.studies.ablation import Ranges, ablate
+from glasshouse.studies.ablation import Ranges, ablate, in_panels
 from glasshouse.studies.semsim import Lesson
 
 QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=1, batch=8))
@@ -46,6 +46,22 @@ def test_large_backbones_may_learn_from_fewer(studies):
     assert [one.test.originals for one in ablate(studies, QUICK, ranges=ranges)] == [10, 10, 10]
     with pytest.raises(SettingError, match="originals=3 is out of range"):
         Ranges(originals=3)
+
+
+def test_what_several_panels_hold_is_trained_once(studies, monkeypatch):
+    lessons, learn = [], Lesson.learn
+    monkeypatch.setattr(Lesson, "learn", lambda self, some: lessons.append(self) or learn(self, some))
+    ranges = Ranges(sizes=(10,), backbones=("lenet",), losses=("rank",), margins=())
+    rows = [one.to_json() for one in ablate(studies, QUICK, ranges=ranges)]
+    assert [lesson.recipe.epochs for lesson in lessons] == [0, 1, 1]  # nothing, 10 originals, all 12
+    whole = [{**row, "panel": None, "value": None} for row in rows[2:]]
+    assert whole[0] == whole[1] == whole[2]
+
+
+def test_rows_made_at_different_times_stand_in_panels():
+    made = [("size", 0), ("size", 50), ("loss", 90), ("size", 20)]
+    rows = in_panels({"panel": panel, "originals": count} for panel, count in made)
+    assert [(row["panel"], row["originals"]) for row in rows] == [("size", 0), ("size", 20), ("size", 50), ("loss", 90)]
 
 
 def test_a_variant_that_collapses_says_so_and_the_next_goes_on(studies, monkeypatch):

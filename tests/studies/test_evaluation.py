@@ -78,6 +78,32 @@ def test_pictures_that_are_tested_teach_under_no_other_name(studies, tmp_path, m
     assert [some.datasets for some in taught] == [("second.npz",)]
 
 
+def test_degraded_copies_are_of_no_attack(tmp_path, monkeypatch):
+    own = make_study(tmp_path / "own")
+    everything = panels
+    monkeypatch.setattr(evaluation, "panels", lambda *given: tuple(map(invgrad_and_copies, everything(*given))))
+    vote(own, ("alexnet lineup 4",))
+    vote(own, ("inception_v3 lineup 4",))
+    with pytest.raises(DataError, match="nothing can be left out"):
+        evaluate([own], QUICK, axes=("attack",))
+
+
+def invgrad_and_copies(judgements):
+    """One attack, and what another made as copies that none did."""
+    changed = (
+        one if one.facts["attack"].startswith("invgrad") else dataclasses.replace(one, facts={}, attacked=False)
+        for one in judgements.guesses
+    )
+    return dataclasses.replace(judgements, guesses=tuple(changed))
+
+
+def test_a_teacher_who_says_what_testers_say_is_left_out_alone(studies, monkeypatch):
+    monkeypatch.setattr(evaluation, "_shares", lambda teaching, left: np.array([guess.share for guess in left.guesses]))
+    (first, _) = evaluate(studies, QUICK, axes=("data set",), metrics=("mse",)).tests
+    assert first.missing == {"classifier": "what those who test said themselves"}
+    assert {one.name for one in first.found.metrics} == {"mse", "semsim"}
+
+
 def test_lessons_teach_and_test_nobody(studies, monkeypatch):
     taught = []
     monkeypatch.setattr(evaluation, "without", lambda teaching, testing, *rest: taught.append((teaching, testing)))
@@ -92,7 +118,8 @@ def test_lessons_teach_and_test_nobody(studies, monkeypatch):
 def test_networks_that_have_not_learned_are_nobodys_targets(studies):
     _, testing = panels(studies)
     assert evaluation._least_accuracy("digits") == 0.5
-    assert evaluation._least_accuracy("first.npz") == 0  # which is not here
+    with pytest.raises(DataError, match=r"learned 'first\.npz' is told by its number of classes"):
+        evaluation._least_accuracy("first.npz")  # which is not here
     digits = tuple(dataclasses.replace(one, dataset="digits") for one in testing.originals)
     right = {"open": 0.49, "shut": 0.51}
     known = dataclasses.replace(

@@ -14,7 +14,7 @@ from glasshouse.semsim import Embedding, Judged, Recipe, load, notes
 from glasshouse.semsim.backbones import build
 from glasshouse.studies import teaching
 from glasshouse.studies.judgements import TEACHERS, read
-from glasshouse.studies.semsim import Lesson, recipe, teachers, train
+from glasshouse.studies.semsim import Lesson, teachers, train
 
 QUICK = Lesson(backbone="lenet", recipe=Recipe(epochs=2, batch=8))
 
@@ -162,12 +162,18 @@ def test_what_teaches_nothing_is_refused_and_writes_nothing(tmp_path):
 
 
 def test_presets_and_backbones():
-    paper = recipe("paper", loss=None, margin=0.5, epochs=3, lr=None, seed=4)
+    lesson = Lesson.of("paper", loss=None, margin=0.5, epochs=3, lr=None, seed=4)
+    paper = lesson.recipe
+    assert (lesson.backbone, Lesson.of("paper", "lenet").backbone, Lesson.of("quick").backbone) == (
+        "resnet50",
+        "lenet",
+        "alexnet",
+    )
     assert (paper.loss, paper.margin, paper.epochs, paper.seed) == ("triplet", 0.5, 3, 4)
     assert (paper.lr, paper.batch) == (0.1, 128)
-    assert recipe("quick", loss="contrastive").loss == "contrastive"
+    assert Lesson.of("quick", loss="contrastive").recipe.loss == "contrastive"
     with pytest.raises(SettingError, match="preset"):
-        recipe("slow")
+        Lesson.of("slow")
     assert build("lenet").kind == "embedding"
     with pytest.raises(SettingError, match="cannot be trained with published weights"):
         build("lenet", pretrained=True)

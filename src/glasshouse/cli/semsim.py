@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from glasshouse.cli.semsim_score import score
-from glasshouse.cli.semsim_test import ablate, evaluate
+from glasshouse.cli.semsim_test import Epochs, Loss, Preset, Seed, ablate, evaluate
 from glasshouse.cli.words import kind, listed
 
 semsim = typer.Typer(help="Train and use SemSim.", no_args_is_help=True, rich_markup_mode=None)
@@ -16,7 +16,7 @@ semsim = typer.Typer(help="Train and use SemSim.", no_args_is_help=True, rich_ma
 Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories")]
 DataRoot = Annotated[Path | None, typer.Option(help="where data sets lie [default: GLASSHOUSE_DATA]")]
 
-FAIR = 0.6  # share of pairs in the right order from which a network has learned something
+CHANCE = 0.5  # the share of pairs in the right order that guessing brings
 
 
 @semsim.command()
@@ -47,20 +47,20 @@ def train(
     studies: Studies,
     out: Annotated[Path, typer.Option(help="file to write, FILE.safetensors; it must not be there")],
     backbone: Annotated[
-        str, typer.Option(help="alexnet, or trained as a whole: lenet, resnet18, resnet50, mobilenet_v2")
-    ] = "alexnet",
+        str | None, typer.Option(help="alexnet, or trained as a whole: lenet, resnet18, resnet50, mobilenet_v2")
+    ] = None,
     pretrained: Annotated[
         bool | None,
         typer.Option("--pretrained/--fresh", help="published weights: of alexnet (default) and mobilenet_v2"),
     ] = None,
-    preset: Annotated[str, typer.Option(help="quick, or paper: triplet loss, lr 0.1, 200 epochs")] = "quick",
-    loss: Annotated[str | None, typer.Option(help="triplet, contrastive or rank [default: the preset's]")] = None,
+    preset: Preset = "quick",
+    loss: Loss = None,
     margin: Annotated[float, typer.Option(help="margin of the loss")] = 1.0,
-    epochs: Annotated[int | None, typer.Option(help="passes over the judgements [default: the preset's]")] = None,
+    epochs: Epochs = None,
     lr: Annotated[float | None, typer.Option(help="learning rate [default: the preset's]")] = None,
     judges: Annotated[str | None, typer.Option(help="human or classifier [default: human where people voted]")] = None,
     leave_out: Annotated[list[str] | None, typer.Option(help="data set to leave out; repeatable")] = None,
-    seed: Annotated[int, typer.Option(help="seed of everything random")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Train SemSim on the judgements of studies, and write it with a plot of how far its probability can be trusted."""
     from glasshouse.cli.screen import PER_CENT, counting
@@ -68,17 +68,13 @@ def train(
     from glasshouse.files import sole_user, write_atomic
     from glasshouse.reports.semsim import draw_reliability
     from glasshouse.semsim.files import refuse_taken
-    from glasshouse.studies.semsim import Lesson, recipe
+    from glasshouse.studies.semsim import Lesson
     from glasshouse.studies.semsim import train as run
 
     if out.suffix != ".safetensors":
         raise SettingError(f"{out} does not end in .safetensors: weights are written in that format only.")
     picture = out.with_suffix(".png")
-    lesson = Lesson(
-        backbone=backbone,
-        pretrained=pretrained,
-        recipe=recipe(preset, loss=loss, margin=margin, epochs=epochs, lr=lr, seed=seed),
-    )
+    lesson = Lesson.of(preset, backbone, pretrained, loss=loss, margin=margin, epochs=epochs, lr=lr, seed=seed)
     with sole_user(out, "--out"), counting("training", PER_CENT) as advance:
         refuse_taken(out, picture)
         trained = run(
@@ -91,14 +87,15 @@ def train(
         )
         fitted = trained.fitted
         write_atomic(picture, draw_reliability(fitted.predicted.numpy(), fitted.judged.numpy(), fitted.owners.numpy()))
+    order = "none" if fitted.order is None else f"{fitted.order:.1%}"
     print(f"Judges: {trained.judges}. Data sets: {', '.join(trained.datasets)}.")
     print(
         f"{fitted.guesses} guesses of {fitted.originals} originals, decoys among them; epoch {fitted.epochs} was best: "
-        f"{fitted.order:.1%} of pairs of held-out originals in the right order."
+        f"{order} of pairs of guesses of held-out originals in the right order."
     )
-    if fitted.order < FAIR:
+    if fitted.order is None or not fitted.order.low > CHANCE:
         print(
-            "That is little better than chance, 50%: do not rely on this network. "
+            f"That may be chance, {CHANCE:.0%}: do not rely on this network. "
             "More originals, or votes that agree better, teach more."
         )
     print(f"Network: {out}; reliability of its probability: {picture}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -13,13 +14,14 @@ import typer
 from glasshouse.cli.words import kind, listed
 
 if TYPE_CHECKING:
-    from glasshouse.studies.semsim import Lesson
     from glasshouse.types import JSON
 
 Number = TypeVar("Number", int, float)
 Studies = Annotated[list[Path], typer.Argument(metavar="STUDY...", help="study directories with votes")]
-Backbone = Annotated[str, typer.Option(help="alexnet, lenet, resnet18, resnet50 or mobilenet_v2")]
-Preset = Annotated[str, typer.Option(help="quick, or paper: triplet loss, lr 0.1, 200 epochs")]
+Backbone = Annotated[
+    str | None, typer.Option(help="alexnet, lenet, resnet18, resnet50 or mobilenet_v2 [default: the preset's]")
+]
+Preset = Annotated[str, typer.Option(help="quick: alexnet; paper: resnet50, triplet loss, lr 0.1, 200 epochs")]
 Loss = Annotated[str | None, typer.Option(help="triplet, contrastive or rank [default: the preset's]")]
 Epochs = Annotated[int | None, typer.Option(help="passes over the judgements [default: the preset's]")]
 Seed = Annotated[int, typer.Option(help="seed of everything random")]
@@ -28,7 +30,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print what was found as JS
 
 def evaluate(
     studies: Studies,
-    backbone: Backbone = "alexnet",
+    backbone: Backbone = None,
     preset: Preset = "quick",
     loss: Loss = None,
     epochs: Epochs = None,
@@ -47,22 +49,25 @@ def evaluate(
     from glasshouse import checks
     from glasshouse.cli.screen import counting
     from glasshouse.errors import DataError
+    from glasshouse.metrics import create
     from glasshouse.reports.semsim import EVALUATED, EVALUATION, evaluation_remarks, evaluation_rows, write_evaluation
     from glasshouse.studies import evaluation
+    from glasshouse.studies.semsim import Lesson
     from glasshouse.studies.unfinished import question, rows_before
     from glasshouse.studies.voted import METRICS
 
     chosen = listed(axes) or tuple(evaluation.AXES)
     for axis in chosen:
         checks.one_of("axes", axis, tuple(evaluation.AXES))
-    lesson = _lesson(backbone, preset, loss, epochs, seed)
+    lesson = Lesson.of(preset, backbone, loss=loss, epochs=epochs, seed=seed)
     beside = METRICS if metrics is None else listed(metrics)
     asked: JSON = {}
     before: list[JSON] = []
-    if out is not None:
-        asked = question(studies, lessons or [], lesson, axes=chosen, metrics=beside, judges=judges)
-        before = rows_before(out / EVALUATION, asked, "tests")
-    with counting("evaluating", "trainings") as advance:
+    with _alone(out), counting("evaluating", "trainings") as advance:
+        if out is not None:
+            metric_editions = {name: create(name).edition for name in beside}
+            asked = question(studies, lessons or [], lesson, axes=chosen, metrics=metric_editions, judges=judges)
+            before = rows_before(out / EVALUATION, asked, "tests")
         found = evaluation.evaluate(
             studies,
             lesson,
@@ -90,7 +95,7 @@ def ablate(
     studies: Studies,
     lessons: Annotated[list[Path] | None, typer.Option(help="further study to learn from only; repeatable")] = None,
     leave_out: Annotated[str | None, typer.Option(help="data set to test on [default: the first]")] = None,
-    backbone: Backbone = "alexnet",
+    backbone: Backbone = None,
     preset: Preset = "quick",
     loss: Loss = None,
     epochs: Epochs = None,
@@ -111,6 +116,7 @@ def ablate(
     from glasshouse.files import write_atomic
     from glasshouse.reports.semsim import ABLATED, ABLATION, ablation_remarks, ablation_rows, draw_ablation
     from glasshouse.studies import ablation
+    from glasshouse.studies.semsim import Lesson
     from glasshouse.studies.unfinished import question, rows_before
 
     usual = ablation.Ranges()
@@ -121,22 +127,22 @@ def ablate(
         margins=usual.margins if margins is None else _numbers("margins", margins, float, "numbers"),
         originals=originals,
     )
-    lesson = _lesson(backbone, preset, loss, epochs, seed)
+    lesson = Lesson.of(preset, backbone, loss=loss, epochs=epochs, seed=seed)
     asked: JSON = {}
     rows: list[JSON] = []
-    if out is not None:
-        asked = question(studies, lessons or [], lesson, leave_out=leave_out, originals=originals)
-        rows = rows_before(out / ABLATION, asked, "rows")
-    done = {(row["panel"], row["value"]) for row in rows}
-    with counting("ablating", "trainings") as advance:
+    with _alone(out), counting("ablating", "trainings") as advance:
+        if out is not None:
+            asked = question(studies, lessons or [], lesson, leave_out=leave_out, originals=originals)
+            rows = rows_before(out / ABLATION, asked, "rows")
+        done = {(row["panel"], row["value"]) for row in rows}
         for one in ablation.ablate(
             studies, lesson, lessons=lessons or [], left_out=leave_out, ranges=ranges, done=done, progress=advance
         ):
-            rows.append(one.to_json())
+            rows = ablation.in_panels([*rows, one.to_json()])
             if out is not None:  # what was found stays, whatever becomes of the next training
                 write_atomic(out / ABLATION, _ablation(rows, asked=asked).encode())
-    if out is not None:
-        write_atomic(out / "ablation.png", draw_ablation(rows))
+        if out is not None:
+            write_atomic(out / "ablation.png", draw_ablation(rows))
     if as_json:
         print(_ablation(rows))
     else:
@@ -147,16 +153,16 @@ def ablate(
         _show(f"Tested on {rows[0]['left_out']} (95 % intervals)", ABLATED, ablation_rows(rows), remarks)
 
 
+def _alone(out: Path | None) -> AbstractContextManager[None]:
+    from glasshouse.files import sole_owner
+
+    return nullcontext() if out is None else sole_owner(out)
+
+
 def _ablation(rows: Sequence[JSON], **more: JSON) -> str:
     from glasshouse.studies.ablation import SCHEMA
 
     return json.dumps({"schema": SCHEMA, **more, "rows": rows}, indent=1, allow_nan=False)
-
-
-def _lesson(backbone: str, preset: str, loss: str | None, epochs: int | None, seed: int) -> Lesson:
-    from glasshouse.studies.semsim import Lesson, recipe
-
-    return Lesson(backbone=backbone, recipe=recipe(preset, loss=loss, epochs=epochs, seed=seed))
 
 
 def _numbers(name: str, text: str, number: Callable[[str], Number], what: str) -> tuple[Number, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from glasshouse.metrics.base import Leaks, Metric, metrics, through
 from glasshouse.registry import setting
 from glasshouse.semsim import Network, load, shipped
 from glasshouse.semsim.files import SHIPPED, digest
+from glasshouse.semsim.network import FORMS, Form
 
 CHUNK = 32  # pairs; fewer read the weights too often, more leave the caches
 
@@ -31,11 +32,11 @@ class SemSim(Metric):
     leaks_when: ClassVar[Leaks] = "low"
     bounds: ClassVar[tuple[float, float]] = (0.0, 2.0)
 
-    form: Literal["l2", "cosine"] = setting("l2", "l2: length of the difference (Eq. 6); cosine: 1 - cosine (Eq. 7)")
+    form: Form = setting("l2", "l2: length of the difference (Eq. 6); cosine: 1 - cosine (Eq. 7)")
     file: str | None = setting(None, "a network of your own from 'glasshouse semsim train'; none for the shipped one")
 
     def __post_init__(self) -> None:
-        checks.one_of("form", self.form, ("l2", "cosine"))
+        checks.one_of("form", self.form, tuple(FORMS))
 
     @property
     def path(self) -> Path:
@@ -55,8 +56,7 @@ class SemSim(Metric):
     def per_image(self, truth: Tensor, guess: Tensor) -> Tensor:
         """Return (N,) values."""
         network = self.network
-        distances = through(network, network.distances, truth, guess, CHUNK)
-        return distances if self.form == "l2" else distances.square() / 2
+        return FORMS[self.form](through(network, network.distances, truth, guess, CHUNK))
 
 
 def recognised(truth: Tensor, guess: Tensor, *, file: str | None = None) -> Tensor:

@@ -172,10 +172,10 @@ def _worth(rows: Sequence[JSON]) -> list[str]:
     if not sizes or sizes[0]["originals"] != 0 or len(sizes) == 1:
         return []
     before, after = sizes[0], sizes[-1]
+    moved = f"{before['tau']:.3f}, after {after['originals']} originals {after['tau']:.3f}"
     inside = before["tau_low"] <= after["tau"] <= before["tau_high"]
-    owed = "what the network is built of, not its lessons, ranks here" if inside else "lessons changed how it ranks"
-    taught = f"after {after['originals']} originals {after['tau']:.3f}"
-    return [f"Before any lesson SemSim's tau is {before['tau']:.3f}, {taught}: {owed}."]
+    less = ", a difference within the interval of the first: what the network is built of ranks, lessons add little"
+    return [f"Before any lesson SemSim's tau is {moved}{less if inside else ': lessons changed how it ranks'}."]
 
 
 def _cell(row: JSON, name: str) -> str:
@@ -216,10 +216,7 @@ def evaluation_remarks(tests: Sequence[JSON]) -> list[str]:
 
 
 def write_evaluation(found: Evaluation, folder: Path, asked: JSON, before: Sequence[JSON]) -> None:
-    """Write evaluation.json, with the tests that were there ``before``, and pictures of the last test."""
-    made = found.to_json()
-    content = {"asked": asked} | made | {"tests": [*before, *made["tests"]]}
-    write_atomic(folder / EVALUATION, json.dumps(content, indent=1, allow_nan=False).encode())
+    """Write the pictures of the last test, and evaluation.json with the tests that were there ``before``."""
     whose = "people" if found.testers.startswith("human") else "classifiers"
     test = found.tests[-1]
     if test.found is not None:
@@ -227,3 +224,6 @@ def write_evaluation(found: Evaluation, folder: Path, asked: JSON, before: Seque
         write_figures(test.found, room, whose)
         for place, shown in enumerate(test.orderings):
             write_atomic(room / f"order-{place}.png", draw_order(shown))
+    made = found.to_json()
+    content = {"asked": asked} | made | {"tests": [*before, *made["tests"]]}
+    write_atomic(folder / EVALUATION, json.dumps(content, indent=1, allow_nan=False).encode())

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from glasshouse import checks
 from glasshouse.errors import DataError, ModelError
+from glasshouse.functional.intervals import mean_interval
 from glasshouse.semsim.calibration import logistic_line
 from glasshouse.semsim.losses import LOSSES, RECOGNISED, surely_ordered
 from glasshouse.semsim.network import Images, Network
-from glasshouse.types import Progress, no_progress
+from glasshouse.types import Interval, Progress, no_progress
 
 FEWEST = 10  # originals; with fewer nothing can be held out
 
@@ -90,6 +91,7 @@ class Recipe:
             checks.at_least("lr", self.lr, 1e-9)
         checks.between("held_out", self.held_out, 0.05, 0.5)
         checks.at_least("patience", self.patience, 1)
+        checks.whole("seed", self.seed, 0, checks.MOST_SEED)
 
     def epochs_of(self, network: Network) -> int:
         """How many passes a network is trained for at most."""
@@ -109,15 +111,17 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """How a training went: epochs until the best, and on held-out originals the share of pairs in the right order.
+    """How a training went: epochs until the best, and what it is worth on originals that it never knew.
 
     ``predicted``, ``judged`` and ``owners`` (H,) are, of the guesses that judges were asked about, of originals that
     neither training, stopping nor calibration knew (of all that training did not, where these are very few), the
-    calibrated probabilities, the shares of judges who recognised them, and whose guesses they are.
+    calibrated probabilities, the shares of judges who recognised them, and whose guesses they are. ``order`` is the
+    share of pairs of guesses of one original, clearly apart to the judges, that are in the right order: the mean over
+    originals that neither training nor stopping knew, with its 95 % interval; None where there is no such pair.
     """
 
     epochs: int
-    order: float
+    order: Interval | None
     originals: int
     guesses: int
     predicted: Tensor
@@ -159,13 +163,22 @@ def fit(network: Network, judged: Judged, recipe: Recipe, *, progress: Progress 
     distances, places = _asked(network, measure, judged, plotted)
     return Fitted(
         epochs=best_epoch,
-        order=best,
+        order=_order_of_each(network, measure, judged, torch.cat([calibrating, plotted]).unique()),
         originals=len(judged.originals),
         guesses=len(judged.guesses),
         predicted=network.probabilities(distances),
         judged=judged.said[places],
         owners=judged.owners[places],
     )
+
+
+def _order_of_each(network: Network, measure: Measure, judged: Judged, originals: Tensor) -> Interval | None:
+    """The share of pairs in the right order among what judges were asked about, each original by itself."""
+    distances, places = _asked(network, measure, judged, originals)
+    said, owners = judged.said[places], judged.owners[places]
+    each = [in_order(distances[own], said[own], owners[own]) for own in owners == owners.unique()[:, None]]
+    known = [share for share in each if not math.isnan(share)]
+    return mean_interval(known, within=(0, 1)) if known else None
 
 
 def in_order(distances: Tensor, values: Tensor, owners: Tensor) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,13 @@ HUMBLE = -3.0  # a head that has learned nothing yet counts little
 SIZE = 92  # of what AlexNet sees: its layers have 10 x 10 places, and a quarter less work than at 96 pixels
 GRID = 2  # the semantic head reads the last layer averaged down to so many places each way
 AT_ONCE = 64  # images that go through the trunk together
+
+#: The form in which the distance of two unit vectors is told, given the length of their difference.
+Form = Literal["l2", "cosine"]
+FORMS: Mapping[Form, Callable[[Tensor], Tensor]] = {
+    "l2": lambda lengths: lengths,  # Eq. 6
+    "cosine": lambda lengths: lengths.square() / 2,  # 1 - cosine, Eq. 7
+}
 
 #: Images (N, C, H, W), or of many sizes (C, H, W) each.
 Images = Tensor | Sequence[Tensor]

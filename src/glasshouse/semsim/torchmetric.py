@@ -11,6 +11,7 @@ from torch import Tensor
 from glasshouse import checks
 from glasshouse.errors import SettingError
 from glasshouse.semsim.files import SHIPPED, load
+from glasshouse.semsim.network import FORMS, Form
 from glasshouse.torchvision_cpu import allow_cpu_torchvision
 
 allow_cpu_torchvision()
@@ -24,8 +25,9 @@ AT_ONCE = 16  # pairs; what they make should stay in the caches
 class SemSimMetric(Metric):
     """SemSim over all pairs that ``update`` was given: their mean, or with ``reduction="none"`` each, (N,).
 
-    ``file`` is a network of your own, None the shipped one. Low values leak. What else a ``torchmetrics.Metric`` takes,
-    such as ``dist_sync_on_step``, it takes as well.
+    ``form`` is the length of the difference of unit vectors (``l2``, Eq. 6) or 1 - their ``cosine`` (Eq. 7). ``file``
+    is a network of your own, None the shipped one. Low values leak. What else a ``torchmetrics.Metric`` takes, such as
+    ``dist_sync_on_step``, it takes as well.
     """
 
     is_differentiable = False
@@ -36,13 +38,19 @@ class SemSimMetric(Metric):
     values: list[Tensor]
 
     def __init__(
-        self, file: str | Path | None = None, reduction: Literal["mean", "none"] = "mean", **about_processes: Any
+        self,
+        file: str | Path | None = None,
+        reduction: Literal["mean", "none"] = "mean",
+        form: Form = "l2",
+        **about_processes: Any,
     ) -> None:
         super().__init__(**about_processes)
         checks.one_of("reduction", reduction, ("mean", "none"))
+        checks.one_of("form", form, tuple(FORMS))
         # its own: a move to another device is nobody else's
         self.network = load(SHIPPED if file is None else Path(file))
         self.reduction = reduction
+        self.form: Form = form
         if reduction == "mean":
             self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
             self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
@@ -62,7 +70,7 @@ class SemSimMetric(Metric):
         precision = next(self.network.parameters()).dtype
         with torch.no_grad():
             chunks = zip(*(images.to(precision).split(AT_ONCE) for images in (truth, guess)), strict=True)
-            distances = torch.cat([self.network.distances(first, second) for first, second in chunks])
+            distances = FORMS[self.form](torch.cat([self.network.distances(*both) for both in chunks]))
         if self.reduction == "none":
             self.values.append(distances)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -113,15 +113,25 @@ def ablate(
             f"here are {', '.join(known)}."
         )
     work = list(variants(lesson, ranges or Ranges(), len(rest.originals)))
+    tests: dict[tuple[Lesson, int], Evaluated] = {}
     for number, variant in enumerate(work):
         progress(number, len(work))
         if (variant.panel, variant.value) in done:
             continue
         some = _some(rest, variant.originals, lesson.recipe.seed)
-        with one_thread():
-            test = without(some, testing, AXIS, target, variant.lesson)
-        yield Ablated(variant, test, whose(testing))
+        alike = variant.lesson, len(some.originals)
+        if alike not in tests:  # several panels hold the plain lesson
+            with one_thread():
+                tests[alike] = without(some, testing, AXIS, target, variant.lesson)
+        yield Ablated(variant, tests[alike], whose(testing))
     progress(len(work), len(work))
+
+
+def in_panels(rows: Iterable[JSON]) -> list[JSON]:
+    """Rows that may have been made at different times, panel by panel, by how many originals taught."""
+    found = list(rows)
+    panels = list(dict.fromkeys(row["panel"] for row in found))
+    return sorted(found, key=lambda row: (panels.index(row["panel"]), row["originals"]))
 
 
 def variants(lesson: Lesson, ranges: Ranges, originals: int) -> Iterator[Variant]:

@@ -179,6 +179,11 @@ def correlation(
     )
 
 
+def is_the_votes(values: Array, people: Judged) -> bool:
+    """Whether values of images are the shares of those who recognised them: an answer, not a metric."""
+    return np.allclose(values, (people.hits == 1).sum(1) / (people.hits != MISSING).sum(1), atol=1e-6)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Measured:
     """A metric's values on images and models, turned so that high ones leak."""
@@ -196,7 +201,7 @@ class _Measured:
 
     @classmethod
     def of(cls, source: str, people: Judged, name: str, values: Array, known: Leaks | None) -> _Measured:
-        if np.allclose(values, (people.hits == 1).sum(1) / (people.hits != MISSING).sum(1), atol=1e-6):
+        if is_the_votes(values, people):
             raise DataError(f"Column '{name}' of {source} is the share of votes itself: an answer, not a metric.")
         means = people.per_model(values)
         if np.ptp(means) <= ROUNDING * np.abs(means).max():

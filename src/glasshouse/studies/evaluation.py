@@ -27,7 +27,7 @@ from glasshouse.studies.learned import enough_for
 from glasshouse.studies.ordering import Ordering, orderings
 from glasshouse.studies.runner import RunProgress
 from glasshouse.studies.semsim import Lesson, whose
-from glasshouse.studies.voted import METRICS, by_testers, columns, judged_by, label, refuse_none, tells
+from glasshouse.studies.voted import METRICS, by_testers, columns, judged_by, labels_of, refuse_none, tells
 from glasshouse.types import JSON
 
 SCHEMA = 2  # the first did not say what was asked
@@ -194,24 +194,25 @@ def without(
 
 
 def learned(judgements: Judgements) -> Judgements:
-    """Without what was made through networks that are hardly better than chance, where that is known."""
-    least = {dataset: _least_accuracy(dataset) for dataset in judgements.datasets}
+    """Without what was made through networks that are hardly better than chance, of which a study knows that."""
+    trained = {judgements.dataset_of(guess) for guess in judgements.guesses if guess.accuracy is not None}
+    least = {dataset: _least_accuracy(dataset) for dataset in trained}
     return judgements.only(
         lambda guess: guess.accuracy is None or guess.accuracy >= least[judgements.dataset_of(guess)]
     )
 
 
 def _least_accuracy(dataset: str) -> float:
-    """How often a network must be right to have learned a data set; of one that is not here nobody knows."""
+    """How often a network must be right to have learned a data set."""
     try:
         return enough_for(len(data.load(dataset).class_names))
-    except GlasshouseError:
-        return 0.0
+    except GlasshouseError as error:
+        raise DataError(f"Which networks have learned '{dataset}' is told by its number of classes. {error}") from error
 
 
 def _models(judgements: Judgements) -> int:
     """How many models are ranked."""
-    return len({label(judgements, guess) for guess in judgements.guesses})
+    return len(set(labels_of(judgements)))
 
 
 def distances(network: Network, judgements: Judgements) -> Array:
@@ -230,8 +231,8 @@ def _shares(teaching: Judgements, left: Judgements) -> Array:
 
 
 def _values(judgements: Judgements, axis: str) -> list[str]:
-    """What there is along an axis."""
-    return sorted({AXES[axis](judgements, guess) for guess in judgements.guesses})
+    """What there is along an axis; degraded copies, which no attack made, are of none."""
+    return sorted({AXES[axis](judgements, guess) for guess in judgements.guesses if guess.attacked})
 
 
 def _others(judgements: Judgements, axis: str, value: str) -> bool:

@@ -58,6 +58,7 @@ def judge(
     """
     for eye in eyes:
         checks.one_of("eyes", eye, tuple(EYES))
+    checks.whole("seed", seed, 0, checks.MOST_SEED)
     location = Location.of(directory)
     if not location.exists():
         raise StudyError(f"{directory} holds no study: run 'glasshouse audit --out {directory}' first.")

@@ -18,13 +18,11 @@ from glasshouse.studies.judgements import TEACHERS, Judgements, kind_of, read
 from glasshouse.studies.teaching import taught, values
 from glasshouse.types import Progress, no_progress
 
-PRESETS: Mapping[str, Callable[..., Recipe]] = {"quick": Recipe, "paper": Recipe.paper}
-
-
-def recipe(preset: str, **changes: float | str | None) -> Recipe:
-    """The recipe of a preset, but for the changes that are not None."""
-    checks.one_of("preset", preset, tuple(PRESETS))
-    return replace(PRESETS[preset](), **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
+#: What is trained, and how, unless something else is asked for.
+PRESETS: Mapping[str, tuple[str, Callable[[], Recipe]]] = {
+    "quick": (DEFAULT, Recipe),
+    "paper": ("resnet50", Recipe.paper),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +35,20 @@ class Lesson:
 
     def __post_init__(self) -> None:
         builder(self.backbone, self.pretrained)
+
+    @classmethod
+    def of(
+        cls,
+        preset: str,
+        backbone: str | None = None,
+        pretrained: bool | None = None,
+        **changes: float | str | None,
+    ) -> Lesson:
+        """That of a preset, but for what is not None."""
+        checks.one_of("preset", preset, tuple(PRESETS))
+        usual, recipe = PRESETS[preset]
+        given = {name: value for name, value in changes.items() if value is not None}
+        return cls(backbone=backbone or usual, pretrained=pretrained, recipe=replace(recipe(), **given))  # type: ignore[arg-type]
 
     def learn(self, judgements: Judgements, progress: Progress = no_progress) -> tuple[Network, Fitted]:
         """A network that was trained on some judgements, and how that went."""
@@ -98,7 +110,7 @@ def train(
         datasets=", ".join(judgements.datasets),
         originals=str(fitted.originals),
         guesses=str(fitted.guesses),
-        order=f"{fitted.order:.4f}",
+        order="unknown" if fitted.order is None else f"{fitted.order:.4f}",
         recipe=f"{recipe.loss} loss, margin {recipe.margin:g}, best of {epochs} epochs: {fitted.epochs}",
         seed=str(recipe.seed),
     )

@@ -24,7 +24,7 @@ from glasshouse.metrics.features import FeatureMetric, features
 from glasshouse.metrics.semsim import SemSim
 from glasshouse.semsim import notes
 from glasshouse.store import Kind
-from glasshouse.studies.correlation import Correlation, correlation
+from glasshouse.studies.correlation import Correlation, correlation, is_the_votes
 from glasshouse.studies.judgements import TESTERS, Guess, Judgements, kind_of, read
 from glasshouse.studies.measuring import measured
 from glasshouse.studies.runner import RunProgress
@@ -208,6 +208,8 @@ def tells(name: str, column: Array, people: Judged, missing: dict[str, str]) -> 
         missing[name] = "not defined for some of the images, or some of the models have too few"
     elif np.ptp(people.per_model(column)) <= 1e-9:
         missing[name] = "the same for every model"
+    elif is_the_votes(column, people):
+        missing[name] = "what those who test said themselves"
     return name not in missing
 
 
