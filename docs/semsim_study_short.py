@@ -26,7 +26,9 @@ def short(found: dict) -> list[str]:
     left = [test["left_out"] for test in tests if test not in sound]
     said = sentences(sound) if sound else []
     if left:
-        said.append(f"Not counted: {names(left)}, whose judges may agree by chance, or recognised too little or too much.")
+        said.append(
+            f"Not counted: {names(left)}, whose judges may agree by chance, or recognised too little or too much."
+        )
     return ["## In short", "", " ".join(said), "", *table([*HEADS, *CONDITIONS], rows), "", READ, ""]
 
 

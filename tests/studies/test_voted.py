@@ -18,7 +18,7 @@ from glasshouse.metrics.features import FeatureMetric
 from glasshouse.store import DATABASE_FILE, Location, Store, Vote, Votes
 from glasshouse.studies import correlation, voted
 from glasshouse.studies.judgements import read
-from glasshouse.studies.voted import Sets, _part, by_testers, correlate, judged_by, label, labels_of, tells
+from glasshouse.studies.voted import Sets, _part, by_testers, columns, correlate, judged_by, label, labels_of, tells
 from glasshouse.votes.bundle import Voter, enrol
 from glasshouse.votes.items import Questions, prepare
 
@@ -81,6 +81,20 @@ def test_a_perfect_reconstruction_is_the_reason_that_is_given(by_people):
     column[3] = np.inf
     assert not tells("psnr", column, people, missing)
     assert missing["psnr"] == "infinite, for a reconstruction equals its original"
+
+
+def test_a_perfect_reconstruction_among_others_counts_as_the_best_of_them(by_people, monkeypatch):
+    seen = read([by_people], "human")
+    people, missing = judged_by(seen, "mean"), {}
+    values = torch.linspace(10, 20, len(seen.guesses))
+    values[3] = torch.inf
+    monkeypatch.setattr(voted, "measured", lambda judgements, name: values)
+    found = columns(seen, people, ["psnr"], missing)["psnr"]
+    assert (found[3], found[4]) == (20, pytest.approx(float(values[4])))
+    assert not missing
+    values.fill_(torch.inf)
+    assert columns(seen, people, ["psnr"], missing) == {}
+    assert missing["psnr"].startswith("infinite")
 
 
 def test_the_test_part_is_meant_where_no_part_is_named():
