@@ -214,7 +214,7 @@ def tells(name: str, column: Array, people: Judged, missing: dict[str, str]) -> 
 
 
 def _of_images(judgements: Judgements, name: str) -> Array:
-    """Values of a metric; one of a perfect reconstruction, which has no mean with others, counts as the best of them."""
+    """Values of a metric; a perfect reconstruction, whose value has no mean with others, counts as the best of them."""
     found = np.asarray(measured(judgements, name).double().numpy())
     finite = found[np.isfinite(found)]
     return np.where(np.isposinf(found), finite.max(), found) if len(finite) else found
