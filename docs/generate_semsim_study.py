@@ -41,9 +41,9 @@ METRICS = ("psnr", "mse", "ssim", "lpips")
 
 
 def subject(row: dict) -> tuple[str, ...]:
-    """A data set and its attacks, whatever their settings: what was found with others is found anew."""
+    """A data set and its attacks, whatever the settings of both: what was found with others is found anew."""
     specs = (spec.rpartition("| ")[2] for spec in row["attacks"])  # some are for one model only
-    return (row["dataset"], *sorted({spec.partition(":")[0] for spec in specs}))
+    return (row["dataset"].partition(":")[0], *sorted({spec.partition(":")[0] for spec in specs}))
 
 
 #: What a row is about.
