@@ -11,7 +11,8 @@ from glasshouse.studies.presets import semsim
 def laptop() -> Grid:
     """The same models and images as InvGrad's there; total variation as it has it.
 
-    The steps are those that are enough for InvGrad there: of GradAttack no pilot has shown it.
+    The steps are those that are enough for InvGrad there. In a pilot without defenses classifiers recognised a third of
+    what they leave, over all recipes a fifth: with more steps more can be seen.
     """
     return replace(
         semsim.laptop(),
