@@ -1,7 +1,8 @@
 """Figures of the shipped SemSim: what an evaluation found into docs/results/semsim.json, then the model card from it.
 
 python docs/generate_semsim.py EVALUATION_DIR STUDY...; without arguments only the page is written. EVALUATION_DIR holds
-evaluation.json (``glasshouse semsim evaluate --out``) and, where it was made, ablation.json.
+evaluation.json (``glasshouse semsim evaluate --out``) and, where it was made, ablation.json. A further argument
+BEFORE.safetensors, the network that was shipped before, says how alike both are.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ import torch
 from page_tables import table, value
 from torch.nn import functional as F
 
+from glasshouse import data
 from glasshouse.functional.intervals import mean_interval
 from glasshouse.metrics import create
-from glasshouse.reports.semsim import draw_ablation
-from glasshouse.semsim import Perceptual, notes, shipped
+from glasshouse.reports.semsim import EVALUATED, draw_ablation, evaluation_rows
+from glasshouse.semsim import Perceptual, load, notes, shipped
 from glasshouse.semsim.files import SHIPPED, digest
 from glasshouse.semsim.network import SIDES
+from glasshouse.studies.evaluation import distances, learned
 from glasshouse.studies.judging import skills
+from glasshouse.studies.semsim import whose
+from glasshouse.studies.voted import by_testers
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results" / "semsim.json"
@@ -32,11 +37,19 @@ RATED = DOCS / "results" / "semsim-viewer.json"
 PICTURE = DOCS / "results" / "semsim-ablation.png"
 PAGE = DOCS / "metrics" / "semsim.md"
 FIGURES = re.compile(r"(<!-- figures: [^\n]*-->\n).*?(<!-- end of figures -->)", re.DOTALL)
-OURS, BEFORE = "semsim", "semsim before"
+OURS, BEFORE = "semsim", "semsim before"  # the viewer rated for the one before, and its pictures are gone
 RIVAL = "lpips"  # the strongest of the others, and where our weights began
-MEASURES = ("mse", "ssim", "lpips", "lpips:net=vgg", BEFORE, OURS)
+MEASURES = ("mse", "ssim", "lpips", "lpips:net=vgg", BEFORE)
 CLEARLY = 0.25  # of three grades: a smaller difference orders nothing
 SHARES = (0.25, 0.75)  # between which the share that is recognised should lie for a ranking to mean much
+LIKENESS = ["data set", "beside its original", "pairs", "distance", "probability", "probability above one half"]
+ALIKE = ("orl_faces:size=32", "digits", "imagenette:size=32", "stanford_dogs:size=32")
+PAIRS = 40
+NOISE = 0.1  # standard deviation of the noise that is called slight
+CALIBRATED = ["study", "judges", "guesses", "recognised", "probability", "off by"]
+BINS = 10
+LIKE = ("dataset", "what", "pairs", "distance", "probability", "above")
+TRUSTED = ("study", "judges", "guesses", "recognised", "probability", "off")
 TESTED = [
     "left out",
     "judges",
@@ -46,10 +59,9 @@ TESTED = [
     "pairs of models that votes resolve",
 ]
 LESS = ["left out", "tau", "AUC within original"]
-HEADS = ["left out", "metric", "rho", "tau", "AUC within original", "AUC within model", "resolved pairs"]
 
 
-def export(folder: Path, studies: list[Path]) -> None:
+def export(folder: Path, studies: list[Path], before: Path | None) -> None:
     """Keep what was found; no vote and no picture of anybody."""
     found = {
         "weights": digest(SHIPPED),
@@ -57,6 +69,9 @@ def export(folder: Path, studies: list[Path]) -> None:
         "judges": [skill for study in studies for skill in skills(study)],
         "evaluation": json.loads((folder / "evaluation.json").read_text()),
         "moved": moved(),
+        "alike": None if before is None else alike(before, studies),
+        "likeness": [row for name in ALIKE for row in likeness(name)],
+        "calibrated": [row for study in studies for row in calibrated(study)],
         "ablation": None,
     }
     if (folder / "ablation.json").is_file():
@@ -76,22 +91,54 @@ def moved() -> dict[str, float]:
     return found | {"head": float(F.softplus(ends.balance) / F.softplus(began.balance) - 1)}
 
 
-def tests(evaluation: dict) -> list[list[str]]:
-    """A row for each test and metric."""
+def alike(before: Path, studies: list[Path]) -> dict[str, str | float]:
+    """How the distances of the network before go with ours, over what attacks made of all originals in some studies."""
+    some = by_testers(studies, "classifier")
+    ours, theirs = (distances(network, some) for network in (shipped(), load(before)))
+    return {"network": digest(before), "correlation": float(np.corrcoef(ours, theirs)[0, 1])}
+
+
+@torch.no_grad()
+def likeness(name: str) -> list[dict]:
+    """How near another image of the same class, one of another class, and the original in slight noise are."""
+    images = data.load(name)
+    of_class: dict[int, list[int]] = {}
+    for place in images.spread(len(images), seed=0):
+        of_class.setdefault(int(images.labels[place]), []).append(place)
+    groups = [places for places in of_class.values() if len(places) > 1]
+    twos = [places[k : k + 2] for k in range(0, max(map(len, groups)) - 1, 2) for places in groups]
+    twos = [two for two in twos if len(two) == 2][:PAIRS]
+    first, second = (images.batch([two[k] for two in twos])[0] for k in (0, 1))
+    noisy = first + NOISE * torch.randn(first.shape, generator=torch.Generator().manual_seed(0))
+    shown = {
+        "another image of its class": second,
+        "an image of another class": second.roll(1, 0),
+        f"itself in noise of {NOISE:g}": noisy.clamp(0, 1),
+    }
     rows = []
-    for test in evaluation["tests"]:
-        left = f"{test['axis']} {test['left_out']}"
-        if test["correlation"] is None:
-            rows.append([left, "none", test["failed"], *[""] * 4])
-            continue
-        for name, one in test["correlation"]["metrics"].items():
-            areas = (value(one, area) for area in ("auc_within_original", "auc_within_model"))
-            resolved = one["resolved_accuracy"]
-            told = "n/a" if resolved is None else f"{resolved:.3f}"
-            rows.append([left, name, value(one, "rho"), value(one, "tau"), *areas, told])
-        alone = value(test["correlation"], "difficulty_auc_within_model")
-        rows.append([left, "item difficulty", "n/a", "n/a", "n/a", alone, "n/a"])
+    for what, guess in shown.items():
+        found = shipped().distances(first, guess)
+        seen = shipped().probabilities(found)
+        row = {"dataset": name, "what": what, "pairs": len(found), "distance": float(found.mean())}
+        rows.append(row | {"probability": float(seen.mean()), "above": float((seen > 0.5).double().mean())})
     return rows
+
+
+def calibrated(study: Path) -> list[dict]:
+    """How far the probability may be trusted on a study whose data sets taught nothing; none of others."""
+    some = learned(by_testers([study], "classifier"))
+    if set(some.datasets) & set(notes(SHIPPED)["datasets"].split(", ")):
+        return []
+    said = np.array([guess.share for guess in some.guesses])
+    given = shipped().probabilities(torch.tensor(distances(shipped(), some))).numpy()
+    row = {"study": ", ".join(some.datasets), "judges": whose(some), "guesses": len(said)}
+    return [row | {"recognised": float(said.mean()), "probability": float(given.mean()), "off": off(given, said)}]
+
+
+def off(given: np.ndarray, said: np.ndarray) -> float:
+    """How far probabilities are from the shares that they foretell: the mean over tenths, by how many are in each."""
+    places = np.clip((given * BINS).astype(int), 0, BINS - 1)
+    return float(sum(abs((given - said)[places == place].sum()) for place in range(BINS)) / len(said))
 
 
 def tested(evaluation: dict) -> list[list[str]]:
@@ -156,9 +203,9 @@ def viewed(found: dict) -> list[list[str]]:
             if one["attacked"] == attacked and (one["sheet"] in found["chosen_by"]) is chosen
         ]
         shares = {name: in_order(rated, name) for name in MEASURES}
-        less = mean_interval([one - other for one, other in zip(shares[OURS], shares[RIVAL], strict=True)])
+        less = mean_interval([one - other for one, other in zip(shares[BEFORE], shares[RIVAL], strict=True)])
         means = (f"{mean_interval(some, within=(0, 1)):.3f}" for some in shares.values())
-        counts = str(len(rated)), str(len(shares[OURS]))
+        counts = str(len(rated)), str(len(shares[BEFORE]))
         rows.append(["led the choice" if chosen else "fresh", attacked, *counts, *means, f"{less:.3f}"])
     return rows
 
@@ -195,23 +242,24 @@ def judges(found: list[dict]) -> list[list[str]]:
     ]
 
 
-def viewer() -> list[str]:
-    """What a viewer says of the metrics, where the ratings are of the network that is shipped."""
+def viewer(alike: dict | None) -> list[str]:
+    """What a viewer says of the metrics and of the network that was shipped before."""
     found = json.loads(RATED.read_text())
-    if found["weights"] != digest(SHIPPED):
+    if alike is None or alike["network"] != found["network"]:
         return []
     return [
         f"And by eye: {found['viewer']}, who saw the originals and neither conditions nor metrics, rated "
         f"{len(found['rated'])} reconstructions from 0 (nothing to see) to 3 (as good as the original). The share of "
         "pairs of one original, clearly apart, that a metric has in that order, averaged over originals, with its "
         f"interval; last, by how much SemSim is ahead of {RIVAL}. *Semsim before* is the network that "
-        f"was shipped before (`{found['before']}`). Some ratings led to the choice of where the weights begin and of "
+        f"was shipped before (`{alike['network']}`), whose distances correlate with those of this one at "
+        f"{alike['correlation']:.3f}. Some ratings led to the choice of where the weights begin and of "
         "the haze, and flatter it; the *fresh* ones came after, on other pictures, "
         "though of LeNet alone on other originals. 96 of those that led the choice have three grades only. The "
         "originals of all LeNet ratings, the fresh ones too, and of the 141 through ResNet20 that led the choice are "
         "among those that taught the shipped network, though not by this viewer's votes; those of other kinds are not.",
         "",
-        *table(["ratings", "attacked", "rated", "originals", *MEASURES, f"{OURS} less {RIVAL}"], viewed(found)),
+        *table(["ratings", "attacked", "rated", "originals", *MEASURES, f"{BEFORE} less {RIVAL}"], viewed(found)),
         "",
     ]
 
@@ -219,6 +267,10 @@ def viewer() -> list[str]:
 def ends(interval: dict) -> dict:
     """The ends of an interval under the names that ``value`` knows."""
     return {"a_low": interval["low"], "a_high": interval["high"]}
+
+
+def _shown(value: str | float) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def unique(rows: list[list[str]]) -> list[list[str]]:
@@ -248,7 +300,7 @@ def figures(found: dict) -> str:
         "",
         f"A ranking means little unless {SHARES[0]:.0%} to {SHARES[1]:.0%} are recognised.",
         "",
-        *table(HEADS, tests(evaluation)),
+        *table(EVALUATED, evaluation_rows(evaluation["tests"])),
         "",
         f"SemSim less {RIVAL}, by how much it agrees better with the judges, paired:",
         "",
@@ -263,7 +315,16 @@ def figures(found: dict) -> str:
         "",
         resolved(evaluation),
         "",
-        *viewer(),
+        *viewer(found["alike"]),
+        "How near pictures are that are not the original, and the original in slight noise:",
+        "",
+        *table(LIKENESS, [[_shown(one[name]) for name in LIKE] for one in found["likeness"]]),
+        "",
+        "How far the probability can be trusted on attacks, networks and images that taught nothing: the mean of "
+        "what it says, of what the judges who test recognised, and how far both are apart on average over tenths.",
+        "",
+        *table(CALIBRATED, [[_shown(one[name]) for name in TRUSTED] for one in found["calibrated"]]),
+        "",
         "The judges, and the share of clean images that they name rightly where they name:",
         "",
         *table(["data set", "eye", "role", "way", "clean images right"], unique(judges(found["judges"]))),
@@ -276,7 +337,9 @@ def figures(found: dict) -> str:
 def main() -> None:
     """Write the results where a directory is given, and the page."""
     if len(sys.argv) > 1:
-        export(Path(sys.argv[1]), [Path(study) for study in sys.argv[2:]])
+        given = [Path(argument) for argument in sys.argv[2:]]
+        before = next((one for one in given if one.suffix == ".safetensors"), None)
+        export(Path(sys.argv[1]), [one for one in given if one != before], before)
     if RESULTS.is_file():
         text = figures(json.loads(RESULTS.read_text()))
         page = PAGE.read_text(encoding="utf-8")

@@ -70,6 +70,18 @@ def test_differences_are_of_semsim_less_the_other(card):
     assert "lpips" not in favour
 
 
+def test_probabilities_are_off_by_what_tenths_are_on_average(card):
+    given, said = np.array([0.01, 0.09, 0.55, 0.55, 1.0]), np.array([0.0, 0.0, 1.0, 0.5, 1.0])
+    assert card.off(given, said) == pytest.approx((2 * 0.05 + 2 * 0.2 + 0) / 5)
+
+
+def test_strangers_are_farther_than_another_digit_of_its_class(card):
+    kin, strangers, noisy = card.likeness("digits")
+    assert kin["pairs"] == strangers["pairs"] == noisy["pairs"] == card.PAIRS
+    assert noisy["distance"] < kin["distance"] < strangers["distance"]
+    assert noisy["probability"] > kin["probability"] > strangers["probability"]
+
+
 def test_the_page_is_what_the_results_say(card):
     """Nobody typed a figure: what is generated anew from the committed results stands on the page."""
     text = card.figures(json.loads(card.RESULTS.read_text()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import Tensor
@@ -65,6 +67,19 @@ def test_another_image_is_farther_than_a_hidden_one(scenes, rng):
     wide = data.load("photos:size=96").batch((0, 1, 2, 4))[0]
     here, there = wide[..., :64, :64], wide[..., -64:, -64:]  # two views of one scene
     assert (metric(here, there) > 1.2 * metric(here, blurry(here, 0, rng))).all()
+
+
+@pytest.mark.parametrize("name", ["imagenette", "stanford_dogs", "caltech101"])
+def test_another_photograph_of_a_class_is_far(name, real_data, rng):
+    """Of faces that does not hold: those of one person are near, which the model card says."""
+    images = data.load(f"{name}:size=32", root=real_data)
+    places = [place for place in range(len(images)) if images.labels[place] in (0, 1, 2)]
+    places.sort(key=lambda place: images.labels[place])
+    kin = [(one, two) for one, two in itertools.pairwise(places) if images.labels[one] == images.labels[two]][:24]
+    first, second = (images.batch([pair[side] for pair in kin])[0] for side in (0, 1))
+    metric = create("semsim")
+    assert metric(first, second).mean() > 1.5 * metric(first, noisy(first, 1, rng)).mean()
+    assert recognised(first, second).mean() < 0.25
 
 
 def test_people_see_through_a_little_noise_and_a_cast_but_see_nothing_in_noise_or_a_stranger(scenes, rng):
