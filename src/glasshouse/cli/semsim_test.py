@@ -65,8 +65,15 @@ def evaluate(
     before: list[JSON] = []
     with _alone(out), counting("evaluating", "trainings") as advance:
         if out is not None:
-            metric_editions = {name: create(name).edition for name in beside}
-            asked = question(studies, lessons or [], lesson, axes=chosen, metrics=metric_editions, judges=judges)
+            asked = question(
+                studies,
+                lessons or [],
+                lesson,
+                schema=evaluation.SCHEMA,
+                axes=chosen,
+                metrics={name: create(name).edition for name in beside},
+                judges=judges,
+            )
             before = rows_before(out / EVALUATION, asked, "tests")
         found = evaluation.evaluate(
             studies,
@@ -132,7 +139,14 @@ def ablate(
     rows: list[JSON] = []
     with _alone(out), counting("ablating", "trainings") as advance:
         if out is not None:
-            asked = question(studies, lessons or [], lesson, leave_out=leave_out, originals=originals)
+            asked = question(
+                studies,
+                lessons or [],
+                lesson,
+                schema=ablation.SCHEMA,
+                leave_out=leave_out,
+                originals=originals,
+            )
             rows = rows_before(out / ABLATION, asked, "rows")
         done = {(row["panel"], row["value"]) for row in rows}
         for one in ablation.ablate(
