@@ -65,7 +65,7 @@ def export(evaluations: list[Path], studies: list[Path]) -> None:
         "targets": [row for study in studies for row in targets(study)],
         "recognised": [row for study in studies for row in recognised(study)],
         "tests": [one for folder in evaluations for one in _tests(folder)],
-        "ablation": [row for folder in evaluations for row in _json(folder / "ablation.json").get("rows", ())],
+        "ablation": [row for folder in evaluations for row in ablated(folder)],
     }
     whole = merged(_json(RESULTS), found)
     RESULTS.write_text(json.dumps(whole, indent=1, allow_nan=False) + "\n")
@@ -94,6 +94,13 @@ def merged(held: dict, found: dict) -> dict:
     }
     rows["ablation"] = in_panels(rows["ablation"])
     return rows | {"before": held.get("before")}  # what judges of an older make found
+
+
+def ablated(folder: Path) -> list[dict]:
+    """The rows of an ablation, each with the passes over the judgements that were asked for, where any were."""
+    found = _json(folder / "ablation.json")
+    passes = found.get("asked", {}).get("lesson", {}).get("recipe", {}).get("epochs")
+    return [row | {"passes": passes} for row in found.get("rows", ())]
 
 
 def _tests(folder: Path) -> list[dict]:

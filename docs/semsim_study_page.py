@@ -258,7 +258,7 @@ def ablated(rows: list[dict]) -> list[str]:
         return []
     head = ["## What it owes to its data, backbone, loss and margin (figures 7 and 9)", ""]
     said = (" and ".join(sorted({row[part] for row in rows})) for part in ("left_out", "testers"))
-    remarks = [f"- {line}" for line in ablation_remarks(rows)]
+    remarks = [f"- {line}" for line in [*hurried(rows), *ablation_remarks(rows)]]
     return [
         *head,
         ABLATION.format(*said),
@@ -266,6 +266,16 @@ def ablated(rows: list[dict]) -> list[str]:
         *table(ABLATED, ablation_rows(rows)),
         "",
         *([*remarks, ""] if remarks else []),
+    ]
+
+
+def hurried(rows: list[dict]) -> list[str]:
+    """Which panels learned for fewer passes than the recipe has, so that large networks end in the time there is."""
+    short = {(row["panel"], row["passes"], row["originals"]) for row in rows if row.get("passes") is not None}
+    return [
+        f"{panel}: at most {passes} passes over {originals} originals, for large networks take minutes for each. So "
+        "few teach a fresh network little: which would be the best after many is not told."
+        for panel, passes, originals in sorted(short)
     ]
 
 
